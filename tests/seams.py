@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 from hush.engines.sql.dialect import Dialect
@@ -46,3 +47,11 @@ def change_catalogue(engine: SqlEngine, **changes: object) -> None:
 def write_in(engine: SqlEngine, dialect: Dialect) -> None:
     """Let an engine write its statements in another dialect."""
     change_catalogue(engine, dialect=dialect)
+
+
+def with_parameters(mechanism: Any, **changes: object) -> Any:
+    """Return a mechanism with other values of parameters that it computes by itself, such as where scores are cut."""
+    changed = copy(mechanism)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed

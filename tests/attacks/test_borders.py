@@ -22,7 +22,7 @@ import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
 from hush.engines import work
-from hush.engines.duckdb.connection import Session
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.errors import EngineError
 from hush.engines.sql import relations, render
 
@@ -225,6 +225,6 @@ def test_the_same_statements_run_whatever_number_of_rows_there_is(sql: str, patc
 
 def watched_statements(patch: pytest.MonkeyPatch) -> list[str]:
     run: list[str] = []
-    work = Session._run
-    patch.setattr(Session, "_run", lambda talk, text, do: run.append(text) or work(talk, text, do))
+    work = DuckDBSession._run
+    patch.setattr(DuckDBSession, "_run", lambda talk, text, do: run.append(text) or work(talk, text, do))
     return run

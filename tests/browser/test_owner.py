@@ -83,7 +83,7 @@ def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser, build: Pat
     form.get_by_role("button", name="Let them in").click()
     link = page.locator("#link").inner_text()
     assert seen_in_all_sizes(page, "people-link", build) == []
-    assert '[analysts."carol"]' in demo.policy.read_text(encoding="utf-8")
+    assert "[analysts.carol]" in demo.policy.read_text(encoding="utf-8")
     guest = browser.new_context().new_page()
     guest.goto(link)
     guest.locator("main button").click()

@@ -24,7 +24,7 @@ from hush.core.storage import parse_size
 from hush.curator.opening import protect
 from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.cache import Cache
-from hush.engines.duckdb.connection import Session
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.sql.statements import Statements
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnplannableError
@@ -220,8 +220,8 @@ def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -
         ask(curator, "SUM(x)")
         assert tables(engine) == ["bounded_1"]
         run: list[str] = []
-        execute = Session.execute
-        monkeypatch.setattr(Session, "execute", lambda talk, text: run.append(text) or execute(talk, text))
+        execute = DuckDBSession.execute
+        monkeypatch.setattr(DuckDBSession, "execute", lambda talk, text: run.append(text) or execute(talk, text))
         ask(curator, "SUM(y)")  # a column that nobody had asked for
         ask(curator, "AVG(y)")
         read = [text for text in run if not text.startswith("PREPARE")]

@@ -183,7 +183,7 @@ def test_rows_count_for_the_value_they_have(name: str) -> None:
     lists = {"g": list(range(10)), **declared.get("values", {})}
     with hush.protect(data, bounds=declared.get("bounds", {}), values=lists, budget=BUDGET) as c:
         how, compiled, exact = planned(c, "SELECT g, MODE(x) AS m FROM data GROUP BY g")
-        (statement,), histogram = compiled.histograms, how.draws[0].choice.histogram
+        (statement,), histogram = compiled.histograms, how.draws[0].histogram
         assert ('"list_' in statement.text) == (way == "list")
         assert (statement.text.count("WHEN") >= len(values)) == (way == "comparison")
         assert list(histogram.values) == [shown(value) for value in values]
@@ -258,7 +258,7 @@ def test_values_that_are_one_float_are_one_bin_so_that_no_row_counts_twice(unit:
         engine = curator.data_sets["data"].engine
         for _ in range(3):  # from the tables, and from rows that were bounded before
             how, compiled, exact = planned(curator, "SELECT MODE(x) AS m FROM data")
-            assert len(how.draws[0].choice.histogram.values) == len(values)
+            assert len(how.draws[0].histogram.values) == len(values)
             assert '"list_' in compiled.histograms[0].text
             ((sparse,),) = exact.histograms
             one = 1 if unit is None else WEIGHT

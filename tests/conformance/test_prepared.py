@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.curator.opening import protect
-from hush.engines.duckdb.connection import Session
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.errors import EngineError
 from hush.query.plan import UnplannableError
 
@@ -18,8 +18,8 @@ QUESTION = "SELECT SUM(x) AS s, MEDIAN(x) AS m FROM data"
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run: list[str] = []
-    work = Session._run
-    monkeypatch.setattr(Session, "_run", lambda talk, text, do: run.append(text) or work(talk, text, do))
+    work = DuckDBSession._run
+    monkeypatch.setattr(DuckDBSession, "_run", lambda talk, text, do: run.append(text) or work(talk, text, do))
     return run
 
 
@@ -67,14 +67,14 @@ def test_statements_for_any_number_of_rows_are_resolved(monkeypatch: pytest.Monk
 
 def test_what_the_engine_cannot_plan_is_refused_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        execute = Session.execute
+        execute = DuckDBSession.execute
 
-        def refuse(talk: Session, text: str) -> object:
+        def refuse(talk: DuckDBSession, text: str) -> object:
             if text.startswith("PREPARE"):
                 raise EngineError
             return execute(talk, text)
 
-        monkeypatch.setattr(Session, "execute", refuse)
+        monkeypatch.setattr(DuckDBSession, "execute", refuse)
         with pytest.raises(UnplannableError, match="nothing was charged"):
             curator.ask(QUESTION, epsilon=1, fresh=True)
         assert curator.history() == []

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hush.engines.duckdb import duckdb_engine
-from hush.engines.duckdb.connection import Session
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnboundedError
 from hush.query.plan import plan
@@ -86,8 +86,8 @@ def test_declared_bounds_hold() -> None:
 
 def test_private_columns_stay_unknown_and_unread(engine: SqlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    run = Session._run
-    monkeypatch.setattr(Session, "_run", lambda self, text, work: (seen.append(text), run(self, text, work))[1])
+    run = DuckDBSession._run
+    monkeypatch.setattr(DuckDBSession, "_run", lambda self, text, work: (seen.append(text), run(self, text, work))[1])
     assert not engine.described().tables["sales"].columns["sku"].bounded
     place = engine._catalogue.tables["sales"]
     assert seen

@@ -24,15 +24,15 @@ def score_on_paper(values: np.ndarray, item, weight: int, point: int, shift: int
     """-max(b·L - t, t - b·U, 0), cut, from the values themselves."""
     below, upto = weight * np.count_nonzero(values < point), weight * np.count_nonzero(values <= point)
     whole, b = weight * len(values), item.mechanism.fraction.denominator
-    match item.choice.kind.value:
+    match item.choices[0].kind.value:
         case "quantile":
-            target = item.choice.fraction.numerator * whole
+            target = item.choices[0].fraction.numerator * whole
         case "min":
-            target = min(item.mechanism.aims.rank, whole // 2)
+            target = min(item.mechanism.rank, whole // 2)
         case _:
-            target = whole - min(item.mechanism.aims.rank, whole // 2)
+            target = whole - min(item.mechanism.rank, whole // 2)
     target += shift
-    return -int(min(max(b * below - target, target - b * upto, 0), item.mechanism.aims.cut))
+    return -int(min(max(b * below - target, target - b * upto, 0), item.mechanism.cut))
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "20", "2000"])
@@ -50,15 +50,15 @@ def test_scores_are_those_of_the_whole_grid(owned: bool, epsilon: str) -> None:
             desk, how = curator.plan(sql, epsilon=epsilon)
             exact = desk.engine.run(how)
             (item,), (histograms,) = how.draws, exact.histograms
-            assert item.choice.histogram.refined
-            assert item.choice.histogram.points == POINTS
+            assert item.histogram.refined
+            assert item.histogram.points == POINTS
             for (key,), sparse in zip(exact.keys, histograms, strict=True):
                 mine = np.round(salary[[one == key for one in group]] * 100).astype(np.int64)
-                weight = item.choice.weight(how.exact_query.limits)
+                weight = item.choices[0].weight(how.exact_query.limits)
                 assert int(sparse.weights.sum()) == weight * len(mine)
                 assert sparse.cells is not None
-                lines = PointRuns(item.mechanism.aims, [sparse])
-                for shift in (-item.mechanism.aims.spread, item.mechanism.aims.spread):
+                lines = PointRuns(item.mechanism, [sparse])
+                for shift in (-item.mechanism.spread, item.mechanism.spread):
                     _, begin, end, distance = lines.runs(shift)
                     assert int((end - begin).sum()) == POINTS
                     for at in np.flatnonzero(end > begin)[:: max(1, len(begin) // 60)]:
@@ -90,6 +90,6 @@ def test_a_small_file_may_hold_many_rows(tmp_path) -> None:
     assert path.stat().st_size < 2**17
     with protect(path, bounds={"x": (0, 10**8)}, budget=10**6) as curator:
         desk, how = curator.plan("SELECT MEDIAN(x) AS v FROM data", epsilon=1)
-        assert how.draws[0].choice.histogram.refined
+        assert how.draws[0].histogram.refined
         ((found,),) = desk.engine.run(how).histograms
         assert len(found.bins) < 2**14

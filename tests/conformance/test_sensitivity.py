@@ -91,7 +91,7 @@ def integers(exact: Exact, how: Plan | None = None) -> dict[object, object]:
     if exact.units is not None:
         found |= {("units", key): value for key, value in zip(exact.keys, exact.units.tolist(), strict=True) if value}
     for at, histograms in enumerate(exact.histograms):
-        histogram = None if how is None else how.draws[at].choice.histogram
+        histogram = None if how is None else how.draws[at].histogram
         many = histogram.width // histogram.cell if isinstance(histogram, LineHistogram) else 1
         for key, sparse in zip(exact.keys, histograms, strict=True):
             weights = Counter[int]()
@@ -184,7 +184,7 @@ def nodes(law: GroupedDistribution, mine: Sparse | None, theirs: Sparse | None) 
 def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]:
     """Return, for each draw, how every candidate's score differs, over the runs of points of both."""
     mine, theirs = mine or EMPTY, theirs or EMPTY
-    histogram = item.choice.histogram
+    histogram = item.histogram
     if not isinstance(histogram, LineHistogram):
         size = len(histogram.values)
         weights = []
@@ -193,9 +193,9 @@ def scores(item, mine: Sparse | None, theirs: Sparse | None) -> list[np.ndarray]
             dense[sparse.bins] = sparse.weights
             weights.append(dense)
         return [weights[0] - weights[1]]
-    lines = [PointRuns(item.mechanism.aims, [sparse]) for sparse in (mine, theirs)]
+    lines = [PointRuns(item.mechanism, [sparse]) for sparse in (mine, theirs)]
     changes = []
-    for shift in (-item.mechanism.aims.spread, item.mechanism.aims.spread):
+    for shift in (-item.mechanism.spread, item.mechanism.spread):
         found = []
         for line in lines:
             _, begin, end, distance = line.runs(shift)
@@ -377,7 +377,7 @@ def test_random_modes_are_of_long_lists_too(bench: Bench) -> None:
         how, about = modes(rng)
         change_catalogue(bench.engine, schema=about)
         for statement, item in zip(bench.engine.prepare(how).histograms, how.draws, strict=True):
-            many = len(item.choice.histogram.values) > 8
+            many = len(item.histogram.values) > 8
             seen["list" if "LEFT JOIN" in statement.text else "arithmetic" if many else "few"] += 1
     assert min(seen["list"], seen["arithmetic"], seen["few"]) >= 8, seen
 

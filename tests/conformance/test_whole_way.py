@@ -19,7 +19,7 @@ from vocabulary import NUMBERS, TABLES, WORDS
 import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
-from hush.engines.duckdb.connection import Session
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.errors import EngineError
 
 SEEN: list[str] = []
@@ -68,8 +68,8 @@ def curator() -> Iterator[Curator]:
         public={"regions": pa.table(regions)},
     )
     with pytest.MonkeyPatch.context() as patch:
-        run = Session._run
-        patch.setattr(Session, "_run", lambda self, text, work: (SEEN.append(text), run(self, text, work))[1])
+        run = DuckDBSession._run
+        patch.setattr(DuckDBSession, "_run", lambda self, text, work: (SEEN.append(text), run(self, text, work))[1])
         yield made
     made.close()
 

@@ -12,7 +12,7 @@ import pytest
 
 from hush.cli import COMMANDS, application, run
 from hush.cli.demo import write_hospital
-from hush.cli.shell import Session
+from hush.cli.shell import ShellSession
 from hush.curator.opening import open_policy
 from hush.curator.pipeline import Program
 
@@ -121,7 +121,7 @@ def test_a_shell_asks_one_question_after_another(
         assert words in " ".join(told.split())
     with open_policy("hush.toml", analyst="alice") as curator:
         assert len(curator.history()) == 1
-        session = Session(curator, "0.1")
+        session = ShellSession(curator, "0.1")
         assert {"visits", "disease", "\\explain", "MEDIAN(", "DATE_TRUNC("} <= set(session.words())
         pressed = []
 

@@ -21,7 +21,7 @@ from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.estimates import Compute, estimate_outputs, group_columns
 from hush.curator.opening import protect
-from hush.curator.release import KeySelector, NoisyGroups, release
+from hush.curator.release import KeySelector, NoisyGroups, Picks, release
 from hush.engines.protocol import Choose, Exact, Sparse
 from hush.query.plan.draws import Draw, DrawKind, DrawnAggregate, LineHistogram
 from hush.query.plan.plan import Plan
@@ -159,16 +159,15 @@ def _copied(exact: Exact, times: int) -> Exact:
 
 def noiseless(how: Plan, exact: Exact) -> NoisyGroups:
     """Return what would be released without noise."""
-    chosen: dict[int, list[Any]] = {}
-    for item, groups in zip(how.draws, exact.histograms, strict=True):
-        for number, choice in zip(item.numbers, item.choices, strict=True):
-            chosen[number] = [_exact_pick(item, choice, histogram) for histogram in groups]
-    picks = [chosen[number] for number in sorted(chosen)]
+    picks = {
+        choice: Picks([_exact_pick(item, choice, histogram) for histogram in groups], [0.0] * len(groups))
+        for item, groups in zip(how.draws, exact.histograms, strict=True)
+        for choice in item.choices
+    }
     return NoisyGroups(
         keys=[tuple(key) for key in exact.keys],
         statistics={item: np.array(values, dtype=object) for item, values in exact.statistics.items()},
-        picks=tuple(picks),
-        halves=tuple([0.0] * len(one) for one in picks),
+        picks=picks,
     )
 
 
@@ -184,7 +183,7 @@ def truths(how: Plan, exact: Exact, compute: Compute) -> dict[tuple[Any, ...], f
 
 def _exact_pick(item: Draw, choice: DrawnAggregate, sparse: Sparse) -> Any:
     """Return the value that has the rank aimed at; None of no rows."""
-    histogram = choice.histogram
+    histogram = item.histogram
     assert isinstance(histogram, LineHistogram)
     upto = np.cumsum(sparse.weights.astype(object))
     if not len(upto):
@@ -193,8 +192,8 @@ def _exact_pick(item: Draw, choice: DrawnAggregate, sparse: Sparse) -> Any:
     if choice.kind is DrawKind.QUANTILE:
         aim = choice.fraction * whole
     elif choice.kind is DrawKind.MIN:
-        aim = min(item.mechanism.aims.rank, whole // 2)
+        aim = min(item.mechanism.rank, whole // 2)
     else:
-        aim = max(whole - item.mechanism.aims.rank, whole - whole // 2)
+        aim = max(whole - item.mechanism.rank, whole - whole // 2)
     at = next(i for i, one in enumerate(upto) if one >= aim)
     return (histogram.factor.first + int(sparse.bins[at]) * histogram.cell) * histogram.factor.step

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from noise_checks import LEAST, accepts, frequencies
+from seams import with_parameters
 
 from hush.curator.opening import protect
 from hush.mechanisms import Quantile
@@ -25,11 +26,11 @@ def test_the_law_of_a_single_point(cut, data, q):
     """P[y] ∝ e^(rate·score(y)), scores cut at -C. Chi-square over 16 points, false alarms 1e-7."""
     law = Quantile(q=q, bounds=(0, 15), epsilon="0.7", step=1)
     mechanism = law.mechanism
-    aims = mechanism.aims if cut is None else dataclasses.replace(mechanism.aims, cut=cut)
-    (distance,) = distances_on_paper(aims, data, (0,))
-    weights = np.exp(-float(aims.rate) * distance[1:-1])
+    mechanism = mechanism if cut is None else with_parameters(mechanism, cut=cut)
+    (distance,) = distances_on_paper(mechanism, data, (0,))
+    weights = np.exp(-float(mechanism.rate) * distance[1:-1])
     histogram = law.histogram(np.array(data, dtype=np.int64), mechanism)
-    drawn = quantile.draw_points(aims, [histogram] * 40_000)
+    drawn = mechanism.release_points([histogram] * 40_000)
     assert accepts(frequencies(np.asarray(drawn, dtype=np.int64), weights / weights.sum()))
 
 
@@ -55,9 +56,9 @@ def test_the_law_of_a_question(monkeypatch, question, cut, ends, fit):
     data = 6 * [2, 2, 3, 9, 9, 9, 10, 14, 14, 15, 1, 0]
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator.plan(f"SELECT {question} FROM data", epsilon="1.4")
-        item, ((sparse,),) = how.draws[0].mechanism.aims, desk.engine.run(how).histograms
+        item, ((sparse,),) = how.draws[0].mechanism, desk.engine.run(how).histograms
     if cut is not None:  # so near that it matters
-        item = dataclasses.replace(item, cut=cut)
+        item = with_parameters(item, cut=cut)
     law = law_of_pairs(item, data, ends)
     drawn = PointRuns(item, [sparse] * (40_000 if fit else DRAWS)).draw()
     assert_law((drawn.low, drawn.high), law)
@@ -76,8 +77,8 @@ def test_the_law_of_near_pairs_and_far_triples(monkeypatch, doubt, fit):
     data, ties = 3 * [2, 2, 2, 3, 9, 9, 9, 9, 10, 15, 1, 0], dataclasses.replace(TIES, doubt=doubt)
     with protect(pa.table({"x": data}), bounds={"x": (0, 15)}, budget=1) as curator:
         desk, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.4")
-        item, ((sparse,),) = how.draws[0].mechanism.aims, desk.engine.run(how).histograms
-    item = dataclasses.replace(item, ties=ties)
+        item, ((sparse,),) = how.draws[0].mechanism, desk.engine.run(how).histograms
+    item = with_parameters(item, ties=ties)
     more = ties_on_paper(item, data) - doubt
     near = unscaled_pairs(item, data, quantile.END_WEIGHT, max(math.floor(more * ties.gamma), 0)) * 4
     low, middle, high = (
@@ -163,7 +164,7 @@ def test_groups_of_one_question_have_each_its_own_law(monkeypatch, fit):
     worlds = [6 * [2, 2, 3, 9, 9, 15], [], [0, 15]]
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator.plan("SELECT QUANTILE(x, 0.25) FROM data", epsilon="1.1")
-    item = how.draws[0].mechanism.aims
+    item = how.draws[0].mechanism
     groups = [
         Sparse(bins=bins, weights=many)
         for bins, many in (np.unique(np.array(data, dtype=np.int64), return_counts=True) for data in worlds)
@@ -181,9 +182,9 @@ def test_weights_that_64_bits_do_not_hold(groups):
     """Nearly all weight is on 7, and the cut leaves e⁻²⁰ for anything else. False alarms: 50·e⁻²⁰ < 2e-7."""
     with protect(pa.table({"x": [1]}), bounds={"x": (0, 15)}, budget=1) as curator:
         _, how = curator.plan("SELECT QUANTILE(x, 0.2501) FROM data", epsilon=1)
-    item = how.draws[0].mechanism.aims
+    item = how.draws[0].mechanism
     sparse = Sparse(bins=np.array([3, 7, 12]), weights=np.array([1, 2**60, 1]))
-    found = quantile.draw_quantiles(item, [sparse] * groups)
+    found = item.release([sparse] * groups)
     assert (found.index.tolist(), found.half.tolist()) == ([7] * groups, [1] * groups)
 
 
@@ -210,7 +211,7 @@ def test_where_in_a_wide_cell_a_value_lies_is_not_known():
     frame = pa.table({"x": [low] * 500 + [high] * 900})
     with protect(frame, bounds={"x": (0, 10**17)}, budget=10**6) as curator:
         _, how = curator.plan("SELECT MEDIAN(x) FROM data", epsilon=30)
-        cell = how.draws[0].choice.histogram.cell
+        cell = how.draws[0].histogram.cell
         assert cell > 1
         for share, truth in (("0.5", high), ("0.2501", low)):
             for at in range(20):

@@ -79,9 +79,11 @@ def quantile_loss(law, one, other):
     A candidate's score is the worst of its points' distances and of what ties add, so it changes within the interval in
     which these do. Its law point by point is in `test_quantile_pairs`.
     """
-    aims = law.mechanism.aims
-    sides = [PointRuns(aims, [histogram]) for histogram in (one, other)]
-    shifts = [-aims.spread, aims.spread] + ([] if aims.ties is None else [-aims.ties.spread, 0, aims.ties.spread])
+    mechanism = law.mechanism
+    sides = [PointRuns(mechanism, [histogram]) for histogram in (one, other)]
+    shifts = [-mechanism.spread, mechanism.spread] + (
+        [] if mechanism.ties is None else [-mechanism.ties.spread, 0, mechanism.ties.spread]
+    )
     changes = [int(a[0]) - int(b[0]) for a, b in zip(*(side._least for side in sides), strict=True)]
     for shift in shifts:
         runs = []
@@ -91,7 +93,7 @@ def quantile_loss(law, one, other):
         marks = np.union1d(runs[0][0], runs[1][0])
         mine, theirs = (distance[np.searchsorted(begin, marks, side="right") - 1] for begin, distance in runs)
         changes += (mine - theirs).tolist()
-    return float(aims.rate) * (max(changes) - min(changes))
+    return float(mechanism.rate) * (max(changes) - min(changes))
 
 
 def orders(law, scores):

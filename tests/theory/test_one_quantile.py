@@ -39,7 +39,7 @@ def test_every_small_column_has_the_same_law_in_a_question(question: str, epsilo
         mine = alone.histogram(np.array(data), alone.mechanism)
         counted = np.repeat(histogram.bins, histogram.weights).tolist()
         assert np.repeat(mine.bins, mine.weights).tolist() == counted
-        np.testing.assert_array_equal(law(asked.aims, counted), law(alone.mechanism.aims, data))
+        np.testing.assert_array_equal(law(asked, counted), law(alone.mechanism, data))
 
 
 @pytest.mark.parametrize("q", ["0.5", "0.1", "0.999", 0, 1])
@@ -55,12 +55,12 @@ def test_values_beyond_reach_need_only_be_counted(q: object, epsilon: str, neigh
         some = alone.histogram(data, mechanism)
         every = Sparse.counted(data)
         lumped += len(some.bins) < len(every.bins)
-        found = [PointRuns(mechanism.aims, [one]) for one in (some, every)]
+        found = [PointRuns(mechanism, [one]) for one in (some, every)]
         assert [int(one.targets[0]) for one in found] == [mechanism.target(rows)] * 2
         for near, far in zip(*(one._least for one in found), strict=True):
             assert near.tolist() == far.tolist()
-        ties = mechanism.aims.ties
-        for shift in {0, -mechanism.aims.spread, mechanism.aims.spread, *([] if ties is None else [ties.spread])}:
+        ties = mechanism.ties
+        for shift in {0, -mechanism.spread, mechanism.spread, *([] if ties is None else [ties.spread])}:
             for mine, theirs in zip(*(one.runs(shift) for one in found), strict=True):
                 np.testing.assert_array_equal(mine, theirs)
     assert lumped

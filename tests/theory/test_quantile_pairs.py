@@ -1,12 +1,12 @@
 """A quantile's points are drawn together at the price of one: the loss between all neighbours of small data."""
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from seams import with_parameters
 
 from hush.core import InvalidValueError
 from hush.curator.opening import protect
@@ -65,7 +65,7 @@ def largest_range(item, size: int, *, replace: bool = False) -> float:
 def picked(question: str, epsilon: float):
     with protect(pa.table({"x": [1]}), bounds={"x": (0, POINTS - 1)}, budget=1000) as curator:
         _, how = curator.plan(f"SELECT {question} FROM data", epsilon=epsilon)
-    return how.draws[0].mechanism.aims
+    return how.draws[0].mechanism
 
 
 @pytest.mark.parametrize("question", ["MEDIAN(x)", "QUANTILE(x, 0.25)", "QUANTILE(x, 0.9)", "MIN(x)", "MAX(x)"])
@@ -82,7 +82,7 @@ def test_the_loss_is_within_epsilon_wherever_ties_decide(
     question: str, a: int, b: int, window: int, harmless: int, doubt: int
 ) -> None:
     ties = Ties(spread=9, window=window, harmless=harmless, doubt=doubt, gamma=Fraction(max(a, b - a), b))
-    item = replace(picked(question, 2), ties=ties)
+    item = with_parameters(picked(question, 2), ties=ties)
     kinds = {tuple(int(one[0]) > 0 for one in floors(item, data)) for data in ([0], [1, 1, 1, 1, 1, 1])}
     assert len(kinds) > 1 or doubt == 0  # ties decide
     assert 1 < largest_range(item, 7) <= 2 * (1 + 1e-9)
@@ -91,7 +91,7 @@ def test_the_loss_is_within_epsilon_wherever_ties_decide(
 @pytest.mark.parametrize("q", ["0.5", "0.25", "0.9", 0, 1])
 @pytest.mark.parametrize("epsilon", ["0.3", 2])
 def test_the_loss_is_within_epsilon_where_one_row_replaces_another(q: object, epsilon: object) -> None:
-    item = Quantile(q=q, bounds=(0, POINTS - 1), epsilon=epsilon, neighbours="replace", step=1).mechanism.aims
+    item = Quantile(q=q, bounds=(0, POINTS - 1), epsilon=epsilon, neighbours="replace", step=1).mechanism
     assert 0.4 * float(epsilon) < largest_range(item, 5, replace=True) <= float(epsilon) * (1 + 1e-9)
 
 
@@ -99,13 +99,13 @@ def test_the_loss_is_within_epsilon_where_one_row_replaces_another(q: object, ep
 @pytest.mark.parametrize(("q", "part"), [("0.5", "0.5"), ("0.25", "0.75"), ("0.8", "0.8")])
 def test_that_holds_wherever_ties_decide(q: str, part: str, window: int, harmless: int, doubt: int) -> None:
     ties = Ties(spread=9, window=window, harmless=harmless, doubt=doubt, gamma=Fraction(part))
-    item = Quantile(q=q, bounds=(0, POINTS - 1), epsilon=2, neighbours="replace", step=1).mechanism.aims
-    assert 0.5 < largest_range(replace(item, ties=ties), 6, replace=True) <= 2 * (1 + 1e-9)
+    item = Quantile(q=q, bounds=(0, POINTS - 1), epsilon=2, neighbours="replace", step=1).mechanism
+    assert 0.5 < largest_range(with_parameters(item, ties=ties), 6, replace=True) <= 2 * (1 + 1e-9)
 
 
 def test_a_fixed_size_is_for_rows_that_are_replaced() -> None:
     """The test above can fail: what is made for rows that come and go costs more where they are replaced."""
-    item = Quantile(q="0.5", bounds=(0, POINTS - 1), epsilon=2, step=1).mechanism.aims
+    item = Quantile(q="0.5", bounds=(0, POINTS - 1), epsilon=2, step=1).mechanism
     assert largest_range(item, 5, replace=True) > 2 * 1.1
     with pytest.raises(InvalidValueError):
         GroupedQuantile(
@@ -121,4 +121,4 @@ def floors(item, data):
 def test_ties_that_count_for_more_would_cost_more() -> None:
     """The test above can fail: with twice the part the loss exceeds ε."""
     ties = Ties(spread=9, window=12, harmless=1, doubt=3, gamma=Fraction(1))
-    assert largest_range(replace(picked("MEDIAN(x)", 2), ties=ties), 7) > 2 * 1.1
+    assert largest_range(with_parameters(picked("MEDIAN(x)", 2), ties=ties), 7) > 2 * 1.1

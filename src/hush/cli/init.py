@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hush.cli.interview import EVERY_ROW, Interview, Said, a_delta, a_unit, agreed, an_epsilon, interview
+from hush.cli.interview import Interview, agreed, interview
 from hush.cli.options import POLICY, JsonOption, actor
-from hush.cli.output import console, owner_log, print_json, warn
+from hush.cli.output import console, owner_log, print_json, warn, write_text
 from hush.core import InvalidValueError
-from hush.policy.draft import PUBLIC, draft, first_words, without_unit
+from hush.policy.draft import PUBLIC, Draft, read_delta, read_epsilon
 
 if TYPE_CHECKING:
     from hush.curator.owner import NewTable
@@ -75,88 +76,50 @@ def init(
     if output.exists() and not force:
         raise InvalidValueError("--output", got=str(output), allowed="a file that is not there yet", hint="Or --force.")
     options = {"separator": separator, "encoding": encoding, "decimal": decimal, "timezone": timezone}
-    given_words = {key: word for key, word in options.items() if word}
+    given = {key: word for key, word in options.items() if word}
     with owner_log():
-        tables, engine = _tables(files, given_words)
-    columns = [(table.name, column, sql_type) for table in tables for column, sql_type in table.columns]
-    untyped = frozenset(table.name for table in tables if table.untyped)
-    names = list(dict.fromkeys(column for _, column, _ in columns))
-    asking = sys.stdin.isatty() and not as_json and not no_input
-    said = Said(
-        unit=a_unit(unit, names) if unit else "",
-        epsilon=an_epsilon(epsilon) if epsilon else "",
-        delta=a_delta(delta) if delta else "",
+        tables, engine = _tables(files, given)
+    draft = Draft(
+        tables=tables,
+        data=data,
+        engine=engine,
+        epsilon=read_epsilon(epsilon, "--epsilon") if epsilon else "",
+        delta=read_delta(delta, "--delta") if delta else "",
     )
+    if unit:
+        draft = replace(draft, unit=draft.read_unit(unit, "--unit"))
+    asking = sys.stdin.isatty() and not as_json and not no_input
     if asking:
-        given, proposed = said, _proposed(tables, given_words)
-        said = Interview().hold(lambda talk: interview(talk, columns, untyped=untyped, given=given, proposed=proposed))
-    every_row = said.unit == EVERY_ROW
-    unit = "" if every_row else said.unit
-    lacking = [table for table in (without_unit(columns, unit) if unit else []) if not said.paths.get(table)]
-    reading = {table.name: {**table.reading, **(said.reading if table.csv else {})} for table in tables}
-    words = {key: dict(mine) for key, mine in said.columns.items()}
-    types = {(table, column): first_words(sql_type) for table, column, sql_type in columns}
-
-    def write() -> str:
-        """Write the policy, as far as it is known."""
-        text = draft(
-            columns,
-            sources={table.name: table.origin for table in tables},
-            said=words,
-            untyped=untyped,
-            reading=reading,
-            data=data,
-            engine=engine,
-            unit=unit or None,
-            every_row=every_row,
-            paths=said.paths,
-            limits=said.limits,
-            left_out=said.left_out,
-            epsilon=said.epsilon,
-            delta=said.delta,
-            analysts=said.analysts,
-            own_epsilon=said.own_epsilon,
-        )
-        try:
-            output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InvalidValueError(
-                "--output", got=str(output), allowed="a file that can be written", hint=f"{error.strerror}."
-            ) from None
-        return text
-
-    text = write()
+        said = draft
+        draft = Interview().hold(lambda talk: interview(talk, said, given=given))
+    write_text(output, draft.to_toml(), "--output")
+    lacking = [table.name for table in draft.without_unit if not table.unit]
     if as_json:
         names = sorted(table.name for table in tables)
         print_json({"policy": str(output), "tables": names, "without_unit": lacking})
         return
     for name in lacking:
-        warn(f"table {name} has no column {unit}: say in its unit = … where its rows find their unit")
+        warn(f"table {name} has no column {draft.unit}: say in its unit = … where its rows find their unit")
     for table in tables:
         if table.csv and len(table.columns) == 1:
             warn(f"table {table.name} has one column; if its first line has several names, say --separator")
-    finished = '= ""' not in text
     option = "" if output == POLICY else f" --policy {output}"
-    left = "Look through it" if finished else "Fill in the empty places"
+    left = "Look through it" if draft.finished else "Fill in the empty places"
     console().print(f"Wrote {output}. {left}; hush check{option} says whether it can be used.", markup=False)
-    if finished and asking:
+    if draft.finished and asking:
         console().print("Reading all rows once, to tell you alone of what is not as you said.", markup=False)
         usable, proposals = check_rows(output)
         while proposals and agreed(f"Write {', '.join(map(str, proposals))}, and read again?", default=True):
             for proposal in proposals:
-                column = proposal.table, proposal.column or ""
-                place = reading[proposal.table] if proposal.column is None else words.setdefault(column, types[column])
-                place[proposal.key] = proposal.value
-            write()
+                draft = draft.revised(proposal.table, proposal.column, proposal.key, proposal.value)
+            write_text(output, draft.to_toml(), "--output")
             usable, proposals = check_rows(output)
         if usable and agreed("Make its ledger now, with these budgets?"):
             with make_ledger(read_policy(output), actor=actor(None)) as ledger:
                 console().print(f"Made {ledger.place}. Now anybody the policy names may ask:", markup=False)
-                private = [
-                    table.name for table in tables if said.paths.get(table.name) != PUBLIC and table.name.isidentifier()
-                ]
-                who = f" --as {said.analysts[0]}" if len(said.analysts) > 1 else ""
-                question = f"SELECT COUNT(*) AS n FROM {(private or ['TABLE'])[0]}"  # noqa: S608 - shown, never run
+                names = [table.name for table in draft.tables if table.unit != PUBLIC and table.name.isidentifier()]
+                who = f" --as {draft.analysts[0]}" if len(draft.analysts) > 1 else ""
+                question = f"SELECT COUNT(*) AS n FROM {(names or ['TABLE'])[0]}"  # noqa: S608 - shown, never run
                 console().print(f'  hush ask "{question}" --epsilon 0.1{who}{option}', markup=False, soft_wrap=True)
             return
     console().print(
@@ -176,16 +139,6 @@ def _tables(files: list[str], words: Mapping[str, str]) -> tuple[list[NewTable],
         allowed = "a database alone, without files or words about files beside it"
         raise InvalidValueError("FILE", got=", ".join(files), allowed=allowed)
     return tables_of_server(servers[0]), servers[0]
-
-
-def _proposed(tables: list[NewTable], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the encoding and decimal mark that the first lines of CSV files propose, if they are to be asked for."""
-    readings = [table.reading for table in tables if table.csv]
-    return {
-        key: readings[0][key]
-        for key in ("encoding", "decimal")
-        if readings and key not in given and all(reading[key] == readings[0][key] for reading in readings)
-    }
 
 
 def _files(paths: list[Path]) -> list[Path]:

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import typer
@@ -32,21 +30,22 @@ from hush.ledger import Budget
 from hush.ledger.entries import label
 from hush.ledger.history import counts
 from hush.mechanisms import propose_delta
-from hush.policy.document import PolicyError
 from hush.policy.draft import (
     LEAVE_OUT,
     PUBLIC,
+    Draft,
+    DraftTable,
     checked_words,
     first_words,
     known_words,
-    suggested_paths,
-    texts,
+    read_count,
+    read_delta,
+    read_epsilon,
+    read_list,
     usual_words,
-    without_unit,
 )
 from hush.policy.file import UNIT_PATH
 from hush.query.date_formats import format_like
-from hush.query.errors import did_you_mean
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.types import Kind
 
@@ -54,9 +53,6 @@ T = TypeVar("T")
 _BACK = frozenset({"<", "back"})
 _SKIP = "."
 _TAKE = "="
-EVERY_ROW = "every row"
-"""The answer that every row is another person."""
-_EVERY_ROW = frozenset({EVERY_ROW, "row", "each row", "every row is another person"})
 _EXAMPLES = {
     Kind.INTEGER: "range of whole numbers, such as 0..100",
     Kind.DECIMAL: "range of numbers, such as 0..5000",
@@ -118,73 +114,31 @@ class Interview:
                 return check(said)
             except UnicodeEncodeError:
                 problem = "That cannot be written as UTF-8."
-            except PolicyError as error:
-                problem = f"{error.what} {error.hint}".rstrip()
             except HushError as error:
                 problem = str(error)
             console().print(problem, markup=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """The owner's answers, in the words of `hush.policy.draft.draft`."""
-
-    reading: Mapping[str, str] = field(default_factory=dict)
-    """How text files are written, in the policy's words, as far as it was asked."""
-    unit: str = ""
-    """The unit's column, `EVERY_ROW`, or nothing if it is open."""
-    paths: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    columns: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    left_out: Collection[tuple[str, str]] = ()
-    epsilon: str = ""
-    delta: str = ""
-    analysts: Sequence[str] = ("alice",)
-    own_epsilon: str = ""
-
-
-def interview(
-    talk: Interview,
-    columns: Sequence[tuple[str, str, str]],
-    *,
-    untyped: Collection[str],
-    given: Said,
-    proposed: Mapping[str, str] = MappingProxyType({}),
-) -> Said:
-    """Ask for everything that is not given yet; ``proposed`` are the words about text files that are asked for."""
+def interview(talk: Interview, draft: Draft, *, given: Collection[str] = ()) -> Draft:
+    """Ask for all that a draft leaves open; ``given`` are the words about text files that are said already."""
     talk.say(
         "Say what you know of the subject, never what you saw in the data: analysts may read it. Nothing is proposed "
         "from rows.\n"
         "  (empty) decide later   - leave a column out          = take what is proposed\n"
         "  < go back              . leave the rest of a table   Ctrl-C write nothing\n"
     )
-    reading = _ask_reading(talk, proposed)
-    date_format = ""
-    if untyped:
+    draft = replace(draft, tables=_ask_reading(talk, draft.tables, given))
+    if any(table.untyped for table in draft.tables):
         question = "How do they write 31 December 2024? (empty: 2024-12-31)"
-        date_format = talk.ask(question, format_like, empty="")
-    unit = given.unit or _ask_unit(talk, columns)
-    paths = _ask_paths(talk, columns, unit)
-    tables: dict[str, list[tuple[str, str]]] = {}
-    for table, column, sql_type in columns:
-        if paths.get(table) != PUBLIC:
-            tables.setdefault(table, []).append((column, sql_type))
-    limits: dict[str, tuple[str, str]] = {}
-    known: dict[tuple[str, str], Mapping[str, Any]] = {}
-    left_out: set[tuple[str, str]] = set()
-    for table, held in tables.items():
-        talk.say(f"\nTable {table}")
-        if unit not in {"", EVERY_ROW}:
-            limits[table] = _ask_limits(talk, unit)
-        for column, words in _ask_columns(talk, held, unit=unit, untyped=table in untyped).items():
-            if words is None:
-                left_out.add((table, column))
-            else:
-                known[table, column] = _formatted(words, date_format) if table in untyped else words
-    epsilon, delta = _ask_budget(talk, given)
+        draft = replace(draft, dates=talk.ask(question, format_like, empty=""))
+    if draft.unit == "":
+        draft = replace(draft, unit=_ask_unit(talk, draft))
+    paths = {table.name: _ask_path(talk, table, draft) for table in draft.without_unit}
+    tables = [replace(table, unit=paths.get(table.name, "")) for table in draft.tables]
+    draft = replace(draft, tables=[_ask_table(talk, table, draft.unit) for table in tables])
+    epsilon, delta = _ask_budget(talk, draft)
     talk.say("")
-    somebody: tuple[str, ...] = ("alice",)
-    analysts = talk.ask("Who may ask? Names, with commas between (empty: alice)", _names, empty=somebody)
+    analysts = talk.ask("Who may ask? Names, with commas between (empty: alice)", _names, empty=tuple(draft.analysts))
 
     def no_more(said: str) -> str:
         if positive(said, "ε") > (exact(epsilon, "ε") if epsilon else math.inf):
@@ -192,18 +146,7 @@ def interview(
         return said
 
     own = talk.ask("A budget of their own, ε for each (empty: none, they share the data's)", no_more, empty="")
-    return Said(
-        reading=reading,
-        unit=unit,
-        paths=paths,
-        limits=limits,
-        columns=known,
-        left_out=left_out,
-        epsilon=epsilon,
-        delta=delta,
-        analysts=analysts,
-        own_epsilon=own,
-    )
+    return replace(draft, epsilon=epsilon, delta=delta, analysts=analysts, own_epsilon=own)
 
 
 def agreed(what: str, *, default: bool = False) -> bool:
@@ -214,62 +157,46 @@ def agreed(what: str, *, default: bool = False) -> bool:
         return False
 
 
-def _ask_unit(talk: Interview, columns: Iterable[tuple[str, str, str]]) -> str:
+def _ask_unit(talk: Interview, draft: Draft) -> str | None:
     """Ask for the unit's column, which identifies a person; return an empty text to decide later."""
-    tables: dict[str, list[str]] = {}
-    for table, column, _ in columns:
-        tables.setdefault(column, []).append(table)
+    holders = draft.holders
     likely = sorted(
-        (name for name in tables if _IDENTIFIER.fullmatch(name)),
-        key=lambda name: -len(tables[name]),
+        (name for name in holders if _IDENTIFIER.fullmatch(name)),
+        key=lambda name: -len(holders[name]),
     )
     # Proposed only if it is clear: one likely name, or one that more tables have than any other.
-    usual = likely[0] if likely and (len(likely) == 1 or len(tables[likely[0]]) > len(tables[likely[1]])) else ""
-    talk.say(f"Whose row is it? One of the columns {', '.join(tables)},")
+    clear = likely and (len(likely) == 1 or len(holders[likely[0]]) > len(holders[likely[1]]))
+    usual = likely[0] if clear else ""
+    talk.say(f"Whose row is it? One of the columns {', '.join(holders)},")
+    undecided: str | None = ""
     return talk.ask(
-        f'or "{EVERY_ROW}" if every row is another person{_offer(usual)}',
-        lambda said: a_unit(_taken(said, usual), tables),
-        empty="",
+        f'or "every row" if every row is another person{_offer(usual)}',
+        lambda said: draft.read_unit(_taken(said, usual), "--unit"),
+        empty=undecided,
     )
 
 
-def a_unit(said: str, names: Collection[str]) -> str:
-    """Return the unit, if it is the name of a column, or `EVERY_ROW` if there is none."""
-    if " ".join(said.casefold().split()) in _EVERY_ROW and said not in names:
-        return EVERY_ROW
-    if said.casefold() not in {name.casefold() for name in names}:
-        hint = did_you_mean(said, names, otherwise=f"There are {', '.join(list(names)[:20])}.")
-        raise InvalidValueError("--unit", got=said, allowed="a column of one of the tables", hint=hint)
-    return said
+def _ask_path(talk: Interview, table: DraftTable, draft: Draft) -> str:
+    """Ask where a table without the unit's column finds its unit, or whether it is public."""
+    suggested = draft.suggested_paths(table)
+    likely = [path for path in suggested if _names_a_row(path)]
+    usual = likely[0] if len(likely) == 1 else ""
+    others = f" Such as {', or '.join(likely[:3])}." if len(likely) > 1 else ""
 
-
-def _ask_paths(talk: Interview, columns: Sequence[tuple[str, str, str]], unit: str) -> dict[str, str]:
-    """Ask, for each table without the unit's column, for its path to the unit or whether the table is public."""
-    if unit in {"", EVERY_ROW}:
-        return {}
-    names = {table.casefold() for table, _, _ in columns}
-    held = {(table.casefold(), column.casefold()) for table, column, _ in columns}
-
-    def path(table: str, usual: str, said: str) -> str:
+    def path(said: str) -> str:
         said = _taken(said, usual)
         if said.casefold() == PUBLIC:
             return PUBLIC
         match = UNIT_PATH.fullmatch(said)
-        other, key = ("", "") if match is None else (match[1].strip('"').casefold(), match[3].strip('"').casefold())
-        if match is None or other not in names or (table.casefold(), key) not in held or other == table.casefold():
-            allowed = f'"TABLE.{unit} via COLUMN" with another table and a column of {table}, or public'
-            raise InvalidValueError(f"the unit of {table}", got=said, allowed=allowed)
+        others = {other.name.casefold() for other in draft.tables if other.name != table.name}
+        if match is None or match[1].strip('"').casefold() not in others or not table.has(match[3].strip('"')):
+            allowed = f'"TABLE.{draft.unit} via COLUMN" with another table and a column of {table.name}, or public'
+            raise InvalidValueError(f"the unit of {table.name}", got=said, allowed=allowed)
         return said
 
-    paths: dict[str, str] = {}
-    for table in without_unit(columns, unit):
-        likely = [path for path in suggested_paths(table, columns, unit) if _names_a_row(path)]
-        usual = likely[0] if len(likely) == 1 else ""
-        others = f" Such as {', or '.join(likely[:3])}." if len(likely) > 1 else ""
-        talk.say(f"\nTable {table} has no column {unit}. Where is the row that has it?{others}")
-        question = f'  "TABLE.{unit} via COLUMN", or "public" if anybody may know {table}{_offer(usual)}'
-        paths[table] = talk.ask(question, partial(path, table, usual), empty="")
-    return paths
+    talk.say(f"\nTable {table.name} has no column {draft.unit}. Where is the row that has it?{others}")
+    question = f'  "TABLE.{draft.unit} via COLUMN", or "public" if anybody may know {table.name}{_offer(usual)}'
+    return talk.ask(question, path, empty="")
 
 
 def _names_a_row(path: str) -> bool:
@@ -278,46 +205,47 @@ def _names_a_row(path: str) -> bool:
     return key.strip('"').casefold().startswith(other.partition(".")[0].strip('"').casefold().rstrip("s"))
 
 
+def _ask_table(talk: Interview, table: DraftTable, unit: str | None) -> DraftTable:
+    """Ask for the limits and the columns of a table, unless it is public."""
+    if table.unit == PUBLIC:
+        return table
+    talk.say(f"\nTable {table.name}")
+    groups, rows = _ask_limits(talk, unit) if unit else ("1", "1")
+    return replace(table, max_groups=groups, max_rows=rows, words=_ask_columns(talk, table, unit))
+
+
 def _ask_limits(talk: Interview, unit: str) -> tuple[str, str]:
     """Ask how many groups and rows of a table one unit may have: max_groups and max_rows."""
     rows = talk.ask(
         f"  How many rows has one {unit}, typically? More needs more noise (empty: 1)",
-        lambda said: _count(said, "max_rows", MAX_ROWS),
+        lambda said: read_count(said, "max_rows", MAX_ROWS),
         empty="1",
     )
     if rows == "1":
         return "1", "1"
     groups = talk.ask(
         f"  In how many groups, such as months, may one {unit} count? (empty: 1)",
-        lambda said: _count(said, "max_groups", MAX_GROUPS),
+        lambda said: read_count(said, "max_groups", MAX_GROUPS),
         empty="1",
     )
     return groups, rows
 
 
-def _count(said: str, name: str, largest: int) -> str:
-    if not said.isdecimal() or not 1 <= int(said) <= largest:
-        raise InvalidValueError(name, got=said, allowed=f"a whole number from 1 to {largest}")
-    return str(int(said))
-
-
-def _ask_columns(
-    talk: Interview, columns: Sequence[tuple[str, str]], *, unit: str, untyped: bool
-) -> dict[str, Mapping[str, Any] | None]:
+def _ask_columns(talk: Interview, table: DraftTable, unit: str | None) -> dict[str, Mapping[str, Any] | None]:
     """Ask for the public facts about each column of a table; None for a column that is left out."""
-    held = {column: first_words(sql_type) for column, sql_type in columns if column.casefold() != unit.casefold()}
+    held = {column: first_words(sql_type) for column, sql_type in table.columns_but(unit).items()}
     declared = {column: words for column, words in held.items() if words}
     asked = {column: words for column, words in declared.items() if words["type"] != Kind.BOOLEAN.value}
     if asked:
         talk.say("  What may anybody know of its columns?")
-    if asked and untyped:
+    if asked and table.untyped:
         talk.say(
             "  The file keeps no types, so say them too:  int 0..120  decimal 0..50 step 0.01\n"
             "  date 2024-01-01..2024-12-31  text  or public values: red, green, blue"
         )
     known: dict[str, Mapping[str, Any] | None] = {}
     for column, words in asked.items():
-        answer = _ask_column(talk, column, words, untyped=untyped)
+        answer = _ask_column(talk, column, words, untyped=table.untyped)
         if answer == _SKIP:
             break
         if answer == LEAVE_OUT:
@@ -360,7 +288,7 @@ def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped:
     return answer
 
 
-def _ask_budget(talk: Interview, given: Said) -> tuple[str, str]:
+def _ask_budget(talk: Interview, given: Draft) -> tuple[str, str]:
     """Ask for the lifetime budget (ε, δ), and show how many counts it pays for."""
     if given.epsilon and given.delta:
         return given.epsilon, given.delta
@@ -379,12 +307,14 @@ def _ask_budget(talk: Interview, given: Said) -> tuple[str, str]:
         for offer in _OFFERED:
             talk.say(f"  ε = {offer}  {_STRENGTH[offer]:<8}  {what_it_buys(offer, delta)}")
         talk.say("All counts of one GROUP BY are one of them. Sums, means and medians cost more.")
-        epsilon = talk.ask(f"ε{_offer(_PROPOSED)}", lambda said: an_epsilon(_taken(said, _PROPOSED)), empty="")
+        epsilon = talk.ask(
+            f"ε{_offer(_PROPOSED)}", lambda said: read_epsilon(_taken(said, _PROPOSED), "--epsilon"), empty=""
+        )
     if not given.delta:
         words = "the chance that ε fails; 0 buys less, and no private keys"
         proposed = delta
         question = f"δ, {words}{_offer(proposed)}"
-        delta = talk.ask(question, lambda said: a_delta(_taken(said, proposed)), empty="")
+        delta = talk.ask(question, lambda said: read_delta(_taken(said, proposed), "--delta"), empty="")
         if epsilon and delta != proposed:
             talk.say(f"That buys {what_it_buys(epsilon, delta)}.")
     return epsilon, delta
@@ -407,32 +337,20 @@ def what_it_buys(epsilon: str, delta: str) -> str:
     return f"about {good} counts at ±50, or {rough} at ±500"
 
 
-def an_epsilon(said: str) -> str:
-    """Return ε as it was written, after checking that it is positive."""
-    positive(said, "--epsilon")
-    return said
-
-
-def a_delta(said: str) -> str:
-    """Return δ as it was written, after checking that it is at least 0 and below 1."""
-    allowed = "a number of at least 0 and below 1"
-    if not 0 <= exact(said, "--delta", allowed=allowed) < 1:
-        raise InvalidValueError("--delta", got=said, allowed=allowed)
-    return said
-
-
-def _ask_reading(talk: Interview, proposed: Mapping[str, str]) -> dict[str, str]:
-    """Ask how text files store characters and numbers; an empty answer takes what their first lines propose."""
+def _ask_reading(talk: Interview, tables: Sequence[DraftTable], given: Collection[str]) -> list[DraftTable]:
+    """Ask how text files store characters and numbers; an empty answer takes the proposals of their first lines."""
+    readings = [table.reading for table in tables if "encoding" in table.reading]  # those of CSV files
     said: dict[str, str] = {}
-    if "encoding" in proposed:
-        question = (
-            f"How do the text files store letters like é? (empty: {proposed['encoding']}; old Excel: windows-1252)"
-        )
-        said["encoding"] = talk.ask(question, _encoding, empty=proposed["encoding"])
-    if "decimal" in proposed:
-        question = f"What stands before decimals in them, a point or a comma? (empty: {proposed['decimal']})"
-        said["decimal"] = talk.ask(question, _decimal, empty=proposed["decimal"])
-    return said
+    for key, read, question in (
+        ("encoding", _encoding, "How do the text files store letters like é? (empty: {}; old Excel: windows-1252)"),
+        ("decimal", _decimal, "What stands before decimals in them, a point or a comma? (empty: {})"),
+    ):
+        # One answer is for all files, so it is asked for where the same is proposed for all.
+        if readings and key not in given and len({reading[key] for reading in readings}) == 1:
+            said[key] = talk.ask(question.format(readings[0][key]), read, empty=readings[0][key])
+    return [
+        replace(table, reading={**table.reading, **said}) if "encoding" in table.reading else table for table in tables
+    ]
 
 
 def _encoding(said: str) -> str:
@@ -448,16 +366,8 @@ def _decimal(said: str) -> str:
     return mark
 
 
-def _formatted(words: Mapping[str, Any], date_format: str) -> Mapping[str, Any]:
-    """Return a column's words with the format of dates, if it fits; a time needs a format that has one."""
-    kinds = {Kind.DATE.value} | ({Kind.TIMESTAMP.value} if "%H" in date_format else set())
-    if not date_format or words["type"] not in kinds:
-        return words
-    return {"type": words["type"], "format": date_format, **words}
-
-
 def _names(said: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label(name, "name") for name in texts(said)))
+    return tuple(dict.fromkeys(label(name, "name") for name in read_list(said, "names")))
 
 
 def _offer(usual: str) -> str:

@@ -229,9 +229,10 @@ def text_of(path: Path, parameter: str) -> str:
         raise InvalidValueError(parameter, got=str(path), allowed=f"a file that can be read ({error})") from None
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, option: str = "--out") -> None:
     """Write a file that an option names."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise HushError(f"cannot write {path}: {error.strerror}") from None
+        hint = f"{error.strerror}."
+        raise InvalidValueError(option, got=str(path), allowed="a file that can be written", hint=hint) from None

@@ -57,15 +57,15 @@ def shell(
     from hush.curator.opening import open_policy
 
     with open_policy(policy, analyst=analyst) as curator:
-        session = Session(curator, epsilon, as_json=as_json)
+        session = ShellSession(curator, epsilon, as_json=as_json)
         if sys.stdin.isatty():
             edit_lines(session.words())
             print(f"{curator.analyst}: ε={epsilon} a question. \\tables shows what can be asked, \\help the rest.")
         session.read(_typed if sys.stdin.isatty() else sys.stdin.readline)
 
 
-class Session:
-    """One session of the shell."""
+class ShellSession:
+    """A person's session at the shell: reads lines, asks, and shows answers."""
 
     def __init__(self, curator: Curator, epsilon: str, *, as_json: bool = False) -> None:
         self._curator = curator

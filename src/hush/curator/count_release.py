@@ -24,7 +24,7 @@ from hush.core.storage import writing
 from hush.curator.answer import Answer
 from hush.curator.coding import Coding, ReleaseColumn, masks
 from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.curator.terms import MarginalOrder, MarginalTerms, RangeOrder, RangeTerms
 from hush.engines.protocol import CodedRows
 from hush.query.errors import QuestionError
@@ -249,7 +249,7 @@ class MarginalRelease(WholeRelease):
         return f"{len(self.tables)} tables, each cell within ±{shown(largest)} ({self.confidence:.0%}), at {self.price}"
 
 
-def plan_marginals(session: Session, terms: MarginalTerms) -> MarginalExplanation:
+def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExplanation:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(terms.table, terms.by)
     planned = plan_rows(session, sql, max_rows=terms.max_rows, data=terms.data)
@@ -282,7 +282,7 @@ def plan_marginals(session: Session, terms: MarginalTerms) -> MarginalExplanatio
     )
 
 
-def release_marginals(session: Session, order: MarginalOrder) -> MarginalRelease:
+def release_marginals(session: AnalystSession, order: MarginalOrder) -> MarginalRelease:
     """Release marginals, and charge them."""
     explained = plan_marginals(session, order)
 
@@ -390,7 +390,7 @@ class RangeRelease(WholeRelease):
         return self._counts((key,), values, errors, self.ranges.confidence)
 
 
-def plan_ranges(session: Session, terms: RangeTerms) -> RangeExplanation:
+def plan_ranges(session: AnalystSession, terms: RangeTerms) -> RangeExplanation:
     """Plan all ranges of the one column that SQL names, without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     if len(planned.plan.columns) != 1:
@@ -408,7 +408,7 @@ def plan_ranges(session: Session, terms: RangeTerms) -> RangeExplanation:
     return RangeExplanation(head=head, rows=planned, plan=plan, text=f"RANGES: {terms.question}", events=plan.events)
 
 
-def release_ranges(session: Session, order: RangeOrder) -> RangeRelease:
+def release_ranges(session: AnalystSession, order: RangeOrder) -> RangeRelease:
     """Release all ranges of the one column that SQL names, and charge them."""
     explained = plan_ranges(session, order)
     column, plan = explained.column, explained.plan

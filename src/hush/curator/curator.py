@@ -14,7 +14,7 @@ from hush.curator import pipeline
 from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.pipeline import PlannedQuestion
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.curator.terms import (
     BoundingTerms,
     FamilyOrder,
@@ -62,7 +62,7 @@ class Curator:
     0.75
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AnalystSession) -> None:
         self.session = session
 
     @property

@@ -43,7 +43,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.pipeline import KEY_PART, PlannedQuestion
-from hush.curator.session import Accounts, Outlet, Session
+from hush.curator.session import Accounts, AnalystSession, Outlet
 from hush.curator.terms import QuestionTerms
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, LedgerError
@@ -141,7 +141,7 @@ class Publisher:
     """The owner's session: declares streams, and releases them when they are due."""
 
     def __init__(self, data_sets: Mapping[str, OpenDataSet], ledger: Ledger, outlet: Outlet | None = None) -> None:
-        self.session = Session(data_sets, ledger, "", outlet=AtTicks() if outlet is None else outlet)
+        self.session = AnalystSession(data_sets, ledger, "", outlet=AtTicks() if outlet is None else outlet)
 
     def __enter__(self) -> Self:
         return self

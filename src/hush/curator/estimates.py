@@ -45,7 +45,8 @@ from hush.query.answers.plan import ComposedPlan, added_up_plan
 from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
-from hush.query.plan.estimators import Drawn, Linear, Mean, Moment, Parts, Plausible
+from hush.query.plan.draws import DrawnAggregate
+from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
 from hush.query.plan.winners_curse import support
@@ -204,9 +205,7 @@ class GroupColumns:
             sums = np.zeros(len(numbers), dtype=np.int64) if few else np.array([0] * len(numbers), dtype=object)
             np.add.at(sums, group, values.astype(sums.dtype))
             statistics[measure] = sums
-        released = NoisyGroups(
-            keys=[self.released.keys[row] for row in first], statistics=statistics, picks=(), halves=()
-        )
+        released = NoisyGroups(keys=[self.released.keys[row] for row in first], statistics=statistics, picks={})
         plan = added_up_plan(self.plan, times)
         exact = estimates(plan, released)
         return GroupColumns(
@@ -325,9 +324,9 @@ class GroupColumns:
         unknown = np.full(size, np.inf)
         for estimator, answers in zip(self.plan.estimators, self._numbers(), strict=True):
             ends = -unknown, unknown
-            if isinstance(estimator, Drawn):
-                halves = self.released.halves[estimator.number]
-                half = np.array([np.inf if width is None else float(width) for width in halves])
+            if isinstance(estimator, DrawnAggregate):
+                half_widths = self.released.picks[estimator].half_widths
+                half = np.array([np.inf if width is None else float(width) for width in half_widths])
                 ends = answers - half, answers + half
             elif isinstance(estimator, Linear) and radii.keys() >= dict(estimator.parts).keys():
                 low, high = self._sum(estimator.parts, radii)
@@ -511,13 +510,13 @@ def widths_at(
     plan, size = rows.plan, len(rows)
     errors, simulated = {}, []
     for output in expressions:
-        if (drawn := _drawn(output, plan)) is not None:
+        choice = plan.estimator(output)
+        if isinstance(choice, DrawnAggregate):
             # the half-widths that were drawn with quantiles, if they hold at this confidence; else wider ones
-            pick, index = plan.draw(drawn.number)
-            if pick.confidences[index] < confidence - 1e-12:
+            if plan.draw(choice).confidences[choice] < confidence - 1e-12:
                 errors[output] = _enclosed(output, rows, missing=1 - confidence, settled=1 - confidence)
             else:
-                errors[output] = list(rows.released.halves[drawn.number])
+                errors[output] = list(rows.released.picks[choice].half_widths)
         elif (width := known_error(plan, output, confidence)) is not None:
             # the shorter share is computed for the confidence of the plan; at any other no cell is shortened
             less, share = shorter(plan, output) if confidence == plan.confidence else (0.0, Fraction(0))
@@ -537,18 +536,10 @@ def _enclosed(expression: Expression, rows: GroupColumns, *, missing: float, set
     if not expression.type.kind.numeric:
         return [None] * size
     low, high = np.full(size, -np.inf), np.full(size, np.inf)
-    if _drawn(expression, rows.plan) is None:
+    if not isinstance(rows.plan.estimator(expression), DrawnAggregate):
         low, high = rows.ends(expression, missing, settled)
     answers = rows.evaluated_at(expression)
     return possible_widths(np.maximum(answers - low, high - answers), answers, expression.type)
-
-
-def _drawn(expression: Expression, plan: Plan) -> Drawn | None:
-    """Return the estimator of an output that is a quantile or a mode; None for others."""
-    if not isinstance(expression, Released) or expression.source != "aggregate":
-        return None
-    estimator = plan.estimators[expression.index]
-    return estimator if isinstance(estimator, Drawn) else None
 
 
 def _draws(confidence: float, size: int, plain: float) -> int:
@@ -663,8 +654,8 @@ def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
         match estimator:
             case Linear():
                 answers.append(_exactly(estimator, released))
-            case Drawn():
-                answers.append(released.picks[estimator.number])
+            case DrawnAggregate():
+                answers.append(released.picks[estimator].values)
             case Mean():
                 answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
@@ -721,12 +712,11 @@ class Simulation:
     def __getitem__(self, aggregate: int) -> Plausible:
         if aggregate not in self._found:
             estimator = self._plan.estimators[aggregate]
-            if isinstance(estimator, Drawn):
-                pick, index = self._plan.draw(estimator.number)
+            if isinstance(estimator, DrawnAggregate):
                 # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
-                places = shuffled_middles(self.draws) / pick.confidences[index]
-                columns = self._released.picks[estimator.number], self._released.halves[estimator.number]
-                middle, width = (np.array([_float(value) for value in column]) for column in columns)
+                places = shuffled_middles(self.draws) / self._plan.draw(estimator).confidences[estimator]
+                picks = self._released.picks[estimator]
+                middle, width = (np.array([_float(value) for value in column]) for column in picks)
                 plausible = Plausible(
                     lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
                 )

@@ -28,7 +28,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.pipeline import charge, publish, without_estimates
-from hush.curator.session import Accounts, MadeUpError, Session
+from hush.curator.session import Accounts, AnalystSession, MadeUpError
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge
@@ -66,7 +66,9 @@ class PlannedRows:
         return [*caveats, f"rows without a value in {', '.join(names)} are left out"] if names else caveats
 
 
-def plan_rows(session: Session, question: str, *, max_rows: int | None = None, data: str | None = None) -> PlannedRows:
+def plan_rows(
+    session: AnalystSession, question: str, *, max_rows: int | None = None, data: str | None = None
+) -> PlannedRows:
     """Plan the rows of a whole release or a model: SELECT columns FROM …, without aggregates. Reads no data.
 
     ``max_rows`` says how many rows of one unit count; None for the policy's number.
@@ -275,7 +277,7 @@ def head_of(
 
 
 def release(
-    session: Session,
+    session: AnalystSession,
     explained: ReleaseExplanation,
     measure: Callable[[CodedRows], bytes],
     made: Callable[..., Released],

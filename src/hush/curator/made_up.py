@@ -33,7 +33,7 @@ import numpy as np
 
 from hush.core.on_demand import optional
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.engines.registry import open_engine, open_sources
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type, Value, at_position, position
@@ -47,14 +47,14 @@ _FIRST_DAY, _LAST_DAY = dt.date(2020, 1, 1), dt.date(2025, 12, 31)
 _WORDS = tuple(f"made up {number}" for number in range(1, 21))
 
 
-def made_up(session: Session) -> Session:
+def made_up(session: AnalystSession) -> AnalystSession:
     """Return a session of the same analyst over invented rows; accounts are the real ones, which price questions."""
     data_sets = {}
     for name, data_set in session.data_sets.items():
         opened = open_sources({**data_set.public, **rows(data_set.schema)})
         engine = open_engine(data_set.schema, opened)
         data_sets[name] = OpenDataSet(schema=data_set.schema, engine=engine, public=data_set.public)
-    return Session(data_sets, session.ledger, session.analyst, made_up=True)
+    return AnalystSession(data_sets, session.ledger, session.analyst, made_up=True)
 
 
 def rows(schema: Schema) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from hush.core import InvalidValueError, positive
 from hush.core.errors import DescriptionError
 from hush.curator.answer import Money
 from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, plan_rows, release
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.curator.terms import FitOrder, FitTerms
 from hush.engines.protocol import CodedRows
 from hush.learn import (
@@ -102,7 +102,7 @@ class Recorded:
     remaining: Money
 
 
-def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> FitExplanation:
+def plan_model(session: AnalystSession, terms: FitTerms, options: dict[str, Any]) -> FitExplanation:
     """Plan a model without reading anything."""
     model, target = terms.model, terms.target
     if not isinstance(model, str) or model not in MODELS:
@@ -131,7 +131,7 @@ def plan_model(session: Session, terms: FitTerms, options: dict[str, Any]) -> Fi
     )
 
 
-def release_model(session: Session, order: FitOrder, options: dict[str, Any]) -> Any:
+def release_model(session: AnalystSession, order: FitOrder, options: dict[str, Any]) -> Any:
     """Fit a model, and charge it."""
     explained = plan_model(session, order, options)
     model, target, plan = explained.model, order.target, explained.rows.plan

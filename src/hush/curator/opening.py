@@ -37,7 +37,7 @@ from hush.curator.data_sets import (
     schema_types,
     untyped_columns,
 )
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.engines.errors import SourceError
 from hush.engines.registry import Source, json_columns, open_engine, open_sources
 from hush.ledger import Budget, Ledger
@@ -124,7 +124,7 @@ def _opened(policy: Policy, names: Iterable[str], ledger: Ledger) -> dict[str, O
 
 def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
     opened = _opened(policy, person.data, ledger)
-    return Curator(Session(opened, ledger, person.name, streams=streams_of(policy, person.name)))
+    return Curator(AnalystSession(opened, ledger, person.name, streams=streams_of(policy, person.name)))
 
 
 def protect(
@@ -242,7 +242,7 @@ def protect(
         opened.close()
         raise
     files = {name: source for name, source in sources.items() if name not in private}
-    return Curator(Session({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me"))
+    return Curator(AnalystSession({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me"))
 
 
 # what hush.protect is given

@@ -77,6 +77,7 @@ from hush.engines.registry import (
     server_tables,
     table_name,
 )
+from hush.policy.draft import DraftTable
 from hush.policy.file import DataSet, Policy
 from hush.policy.ledger import streams_of
 from hush.query.builder import Asker
@@ -91,32 +92,20 @@ PREVIEW = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewTable:
+class NewTable(DraftTable):
     """A table that no policy names yet."""
 
-    name: str
-    origin: str
-    """Where it is, as a policy writes it."""
-    columns: tuple[tuple[str, str], ...]
-    """Names and SQL types."""
-    reading: Mapping[str, str]
-    """How its file is written, in the policy's words; said or proposed."""
-    source: Source | None = None
-    """Its file; None for a table of a server."""
+    file: Source | None = None
+    """Where its rows are; None for a table of a server."""
 
     @property
     def csv(self) -> bool:
         """Whether it is a CSV file."""
-        return self.source is not None and self.source.format in CSV
-
-    @property
-    def untyped(self) -> bool:
-        """Whether its file keeps no types."""
-        return self.source is not None and self.source.untyped
+        return self.file is not None and self.file.format in CSV
 
     def preview(self) -> list[list[str]]:
         """Return the first rows as texts. They are for the owner alone, who has the file."""
-        return [] if self.source is None else first_rows(self.source, self.name, PREVIEW)
+        return [] if self.file is None else first_rows(self.file, self.name, PREVIEW)
 
 
 def table_files(folder: Path) -> list[str]:
@@ -134,23 +123,23 @@ def tables_of_files(
     tables: dict[str, NewTable] = {}
     for path in files:
         reading = _reading(path, words)
-        source = Source.of(path, **reading)
+        file = Source.of(path, **reading)
         inside: list[str | None] = [*inner_tables(path)]
         written = (places or {}).get(path, str(path))
         for inner in inside or [None]:
             name = inner or table_name(path)
-            origin = f"{written}#{inner}" if inner else written
+            source = f"{written}#{inner}" if inner else written
             if name in tables:
                 raise InvalidValueError(
                     "FILE",
-                    got=f"{tables[name].origin} and {origin}",
+                    got=f"{tables[name].source} and {source}",
                     allowed=f"tables of different names, and these are both called {name}",
                     hint="Rename one of them, or name the files that are meant.",
                 )
             tables[name] = NewTable(
-                name=name, origin=origin, columns=(), reading=reading, source=replace(source, table=inner)
+                name=name, source=source, columns={}, reading=reading, file=replace(file, table=inner)
             )
-    with open_sources({name: table.source for name, table in tables.items()}) as opened:
+    with open_sources({name: table.file for name, table in tables.items()}) as opened:
         return [_described(table, opened.types[name]) for name, table in tables.items()]
 
 
@@ -170,12 +159,11 @@ def _reading(path: Path, words: Mapping[str, str]) -> dict[str, Any]:
 
 def _described(table: NewTable, stored: Mapping[str, str]) -> NewTable:
     """Return a table with its columns, and with a time zone where it has times with one."""
-    assert table.source is not None  # noqa: S101 - it is a file
-    columns = schema_types(table.source, table.name, stored)
-    reading = dict(table.reading)
+    assert table.file is not None  # noqa: S101 - it is no table of a server
+    columns, reading = schema_types(table.file, table.name, stored), dict(table.reading)
     if "TIMESTAMP WITH TIME ZONE" in columns.values():
-        reading.setdefault("timezone", proposed_timezone(table.source))
-    return replace(table, columns=tuple(columns.items()), reading=reading)
+        reading.setdefault("timezone", proposed_timezone(table.file))
+    return replace(table, columns=columns, untyped=table.file.untyped, reading=reading)
 
 
 def tables_of_server(address: str) -> list[NewTable]:
@@ -183,10 +171,7 @@ def tables_of_server(address: str) -> list[NewTable]:
     places = server_tables(address)
     with open_tables(address, places) as opened:
         types = opened.types
-    return [
-        NewTable(name=name, origin=origin, columns=tuple(types[name].items()), reading={})
-        for name, origin in places.items()
-    ]
+    return [NewTable(name=name, source=origin, columns=types[name]) for name, origin in places.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

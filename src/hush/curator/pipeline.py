@@ -31,7 +31,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.estimates import GroupColumns, composed_columns, estimate_outputs, group_columns, with_intervals
 from hush.curator.release import KeySelector, release
-from hush.curator.session import Accounts, MadeUpError, Session
+from hush.curator.session import Accounts, AnalystSession, MadeUpError
 from hush.curator.terms import QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
 from hush.engines.registry import SqlEngine, Statements
@@ -69,7 +69,7 @@ class PlannedQuestion(NamedTuple):
 # the way of one question
 
 
-def ask(session: Session, order: QuestionOrder) -> Answer:
+def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
     """Answer a question, and charge it; a question that was paid for before returns its stored answer."""
     with session.in_use():
         data_set, question, terms = parse(session, order)
@@ -116,7 +116,7 @@ def ask(session: Session, order: QuestionOrder) -> Answer:
         )
 
 
-def explain(session: Session, terms: QuestionTerms, accounts: Accounts | None = None) -> Explanation:
+def explain(session: AnalystSession, terms: QuestionTerms, accounts: Accounts | None = None) -> Explanation:
     """Explain a question: its price and its half-widths, also at tighter limits. Reads no private row.
 
     It must fit ``accounts``: those of the session's analyst, unless others are given.
@@ -134,7 +134,7 @@ def explain(session: Session, terms: QuestionTerms, accounts: Accounts | None = 
         return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
 
 
-def explain_at_prices(session: Session, terms: QuestionTerms, epsilons: Sequence[Number]) -> list[Explanation]:
+def explain_at_prices(session: AnalystSession, terms: QuestionTerms, epsilons: Sequence[Number]) -> list[Explanation]:
     """Explain a question at several prices; it is parsed once. Reads no private row."""
     with session.in_use():
         data_set, question, terms = parse(session, terms)
@@ -144,7 +144,7 @@ def explain_at_prices(session: Session, terms: QuestionTerms, epsilons: Sequence
     return [_explanation(each, notes, outlook=accounts.outlook(each.events)) for each in plans]
 
 
-def parse(session: Session, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:
+def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:
     """Return the data set of a question, the question as a typed tree, and its terms.
 
     A privacy clause in the text (BigQuery's) is taken out of it and becomes terms.
@@ -295,7 +295,7 @@ def with_numbers(question: Plan, numbers: Mapping[int, Value]) -> Plan:
 
 
 def charge(
-    session: Session,
+    session: AnalystSession,
     data_set: OpenDataSet,
     events: Sequence[Event],
     *,
@@ -334,7 +334,7 @@ def charge(
 
 
 def publish(
-    session: Session,
+    session: AnalystSession,
     charged: Charge | None,
     compute: Callable[[], Result],
     to_bytes: Callable[[Result], bytes] | None,

@@ -10,7 +10,7 @@ their noisy integers are a mechanism of their own, and compose with the selectio
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms import grouped
 from hush.mechanisms.grouped.base import Histograms, Integers
-from hush.query.plan.draws import Draw, LineHistogram, ValueHistogram
+from hush.query.plan.draws import Draw, DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Factor, Statistic
 from hush.query.types import Kind
@@ -28,16 +28,20 @@ _EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
 
 
+class Picks(NamedTuple):
+    """The values that were drawn for a choice, one for each group, and their half-widths."""
+
+    values: list[Any]
+    half_widths: list[float | None]
+    """In the value's own unit (dates: days; times: seconds); None for MODE."""
+
+
 class NoisyGroups(NamedTuple):
     """The released groups: noisy and public, one entry per group."""
 
     keys: Sequence[tuple[Any, ...]]
     statistics: dict[Statistic, Integers]
-    picks: tuple[list[Any], ...]
-    """For every choice of the plan, each group's value."""
-    halves: tuple[list[float | None], ...]
-    """For every choice, the half-width of each group's interval, in the value's own unit (dates: days; times: seconds);
-    None for MODE."""
+    picks: Mapping[DrawnAggregate, Picks]
 
     def rows(self, places: Sequence[int]) -> NoisyGroups:
         """Return some of the groups, in this order."""
@@ -45,8 +49,10 @@ class NoisyGroups(NamedTuple):
         return NoisyGroups(
             keys=[self.keys[group] for group in places],
             statistics={statistic: values[rows] for statistic, values in self.statistics.items()},
-            picks=tuple([column[group] for group in places] for column in self.picks),
-            halves=tuple([column[group] for group in places] for column in self.halves),
+            picks={
+                choice: Picks([values[group] for group in places], [half_widths[group] for group in places])
+                for choice, (values, half_widths) in self.picks.items()
+            },
         )
 
 
@@ -66,36 +72,31 @@ def release(plan: Plan, exact: Exact, selector: KeySelector | None = None) -> No
         for statistic in noise.statistics:
             values = exact.statistics[statistic]
             statistics[statistic] = noise.law.release(values[order] if private else values)
-    drawn: dict[int, tuple[list[Any], list[float | None]]] = {}
-    for pick, groups in zip(plan.draws, exact.histograms, strict=True):
-        columns = _picked(pick, Histograms.of(groups).take(order) if private else groups)
-        drawn |= dict(zip(pick.numbers, columns, strict=True))
-    numbers = sorted(drawn)
-    return NoisyGroups(
-        keys=[keys[row] for row in order],
-        statistics=statistics,
-        picks=tuple(drawn[number][0] for number in numbers),
-        halves=tuple(drawn[number][1] for number in numbers),
-    )
+    picks: dict[DrawnAggregate, Picks] = {}
+    for draw, groups in zip(plan.draws, exact.histograms, strict=True):
+        drawn = _drawn(draw, Histograms.of(groups).take(order) if private else groups)
+        picks |= zip(draw.choices, drawn, strict=True)
+    return NoisyGroups(keys=[keys[row] for row in order], statistics=statistics, picks=picks)
 
 
-def _picked(pick: Draw, histograms: Sequence[Sparse]) -> list[tuple[list[Any], list[float | None]]]:
-    """Draw for each choice each group's value, and the half-width of its interval in its own unit; None for MODE."""
-    histogram, mechanism = pick.choice.histogram, pick.mechanism
+def _drawn(draw: Draw, histograms: Sequence[Sparse]) -> list[Picks]:
+    """Draw the picks of each choice."""
+    histogram, mechanism = draw.histogram, draw.mechanism
     if isinstance(mechanism, grouped.GroupedMode):
         assert isinstance(histogram, ValueHistogram)  # noqa: S101 - a mode is one of a list
         numbers = mechanism.release(histograms).tolist()
-        return [([histogram.values[number] for number in numbers], [None] * len(numbers))]
+        return [Picks([histogram.values[number] for number in numbers], [None] * len(numbers))]
     assert isinstance(histogram, LineHistogram)  # noqa: S101 - a quantile lies on a line
     if isinstance(mechanism, grouped.GroupedDistribution):
-        requests = [(choice.quantile, often) for choice, often in zip(pick.choices, pick.confidences, strict=True)]
+        requests = [(choice.quantile, confidence) for choice, confidence in draw.confidences.items()]
         intervals = mechanism.release(histograms, requests)
     else:
         intervals = [mechanism.release(histograms)]
     factor = histogram.factor
     unit = float(factor.step) / (_MICROSECONDS if factor.expression.type.kind is Kind.TIMESTAMP else 1)
     return [
-        (_on_line(drawn.index.tolist(), factor), [half * unit for half in drawn.half.tolist()]) for drawn in intervals
+        Picks(_on_line(drawn.index.tolist(), factor), [half * unit for half in drawn.half.tolist()])
+        for drawn in intervals
     ]
 
 

@@ -1,6 +1,6 @@
 """A session: who asks, the data sets they may ask about, the accounts above these, and the ledger.
 
-`hush.curator.pipeline` leads questions and releases through a session. `Session.close` waits for those that are in
+`hush.curator.pipeline` leads questions and releases through a session. `AnalystSession.close` waits for those in
 progress. A process that was forked while another thread was inside an engine cannot go on with that engine::
 
     HushError
@@ -102,7 +102,7 @@ class Outlet:
         return True
 
 
-_LIVE: weakref.WeakSet[Session] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[AnalystSession] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
@@ -114,7 +114,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class Session:
+class AnalystSession:
     """One analyst, their data sets and the ledger that charges them. Use it from any thread."""
 
     def __init__(

@@ -79,7 +79,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.declared_streams import StreamView, declared_release, declared_views
 from hush.curator.kept_release import PlannedRows, price_of
 from hush.curator.pipeline import charge, parse, publish
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge, RequestConflictError
@@ -373,7 +373,7 @@ def own_views(files: StateFiles) -> list[StreamView]:
 class Streams:
     """The streams of an analyst: their own running totals, and the declared streams that they may read."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AnalystSession) -> None:
         self._session, self._files = session, StateFiles(session.streams, session.stream_states)
 
     def names(self) -> list[str]:
@@ -536,7 +536,7 @@ class Streams:
         return totals, definition, plan, (*caveats, gaussian_price(accounts.delta))
 
 
-def parse_totals(session: Session, question: str, data: str | None) -> _TotalsQuestion:
+def parse_totals(session: AnalystSession, question: str, data: str | None) -> _TotalsQuestion:
     """Return the question of running totals: one COUNT(*) or SUM by a time column and public keys."""
     data_set, query, _ = parse(session, QuestionTerms(question, data=data))
     if isinstance(query, Composed):
@@ -681,7 +681,7 @@ def _view(state: StreamState) -> StreamView:
 class StreamRelease:
     """One stream of running totals."""
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: AnalystSession, name: str) -> None:
         self._session, self._files, self.name = session, StateFiles(session.streams, session.stream_states), name
 
     def _state(self) -> StreamState:
@@ -898,7 +898,7 @@ def _advanced(state: StreamState, asked: _TotalsQuestion, rows: CodedRows, last:
 class DeclaredReleases:
     """The releases of a declared stream, for a reader."""
 
-    def __init__(self, session: Session, view: StreamView) -> None:
+    def __init__(self, session: AnalystSession, view: StreamView) -> None:
         self._session, self.view, self.name = session, view, view.name
         self.released, self.receipt = view.released, view.receipt
 

@@ -30,7 +30,7 @@ from hush.curator.kept_release import (
     price_of,
     release,
 )
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
 from hush.query.types import Kind
@@ -221,7 +221,7 @@ class SyntheticRelease(WholeRelease):
         return words
 
 
-def plan_synthetic(session: Session, terms: SynthesisTerms) -> SyntheticExplanation:
+def plan_synthetic(session: AnalystSession, terms: SynthesisTerms) -> SyntheticExplanation:
     """Plan synthetic rows without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     epsilon, price = price_of(planned, terms.epsilon)
@@ -237,7 +237,7 @@ def plan_synthetic(session: Session, terms: SynthesisTerms) -> SyntheticExplanat
     return SyntheticExplanation(head=head, rows=planned, plan=plan, text=text, events=plan.events)
 
 
-def release_synthetic(session: Session, order: SynthesisOrder) -> SyntheticRelease:
+def release_synthetic(session: AnalystSession, order: SynthesisOrder) -> SyntheticRelease:
     """Release synthetic rows, and charge them."""
     explained = plan_synthetic(session, order)
     fitted: list[Synthetic] = []  # so that it is not fitted a second time from its measurements
@@ -302,7 +302,7 @@ class FamilyRelease(WholeRelease):
 
 
 def plan_family(
-    session: Session, terms: FamilyTerms
+    session: AnalystSession, terms: FamilyTerms
 ) -> tuple[SyntheticExplanation, SyntheticExplanation, tuple[str, ...]]:
     """Plan parents and children, each for half of the price, and return them with the columns they share."""
     half = positive(terms.epsilon, "epsilon") / 2
@@ -326,7 +326,7 @@ def plan_family(
     return parents, children, shared
 
 
-def release_family(session: Session, order: FamilyOrder) -> FamilyRelease:
+def release_family(session: AnalystSession, order: FamilyOrder) -> FamilyRelease:
     """Release parents and children, each for half of the price, which is charged at once: both are made, or neither."""
     parents, children, shared = plan_family(session, order)
     engine, child_rows = children.rows.data_set.engine, children.rows.plan

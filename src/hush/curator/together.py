@@ -21,7 +21,7 @@ from hush.core import InvalidValueError
 from hush.curator import pipeline
 from hush.curator.answer import Answer
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.session import MadeUpError, Session
+from hush.curator.session import AnalystSession, MadeUpError
 from hush.curator.terms import QuestionTerms
 from hush.ledger import Charge, Release
 from hush.ledger.budgets import Outlook
@@ -78,7 +78,7 @@ class AnswersTogether:
     """When they were computed, where that was earlier."""
 
 
-def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
+def plan(session: AnalystSession, questions: Sequence[QuestionTerms]) -> QuestionPlan:
     """Plan questions about one data set as one. Reads no private row and charges nothing."""
     if not 0 < len(questions) <= MOST:
         raise InvalidValueError("questions", got=len(questions), allowed=f"from 1 to {MOST} questions")
@@ -110,7 +110,7 @@ def plan(session: Session, questions: Sequence[QuestionTerms]) -> QuestionPlan:
 
 
 def ask(
-    session: Session, planned: QuestionPlan, *, text: str, same: str, request: str, limit: float = math.inf
+    session: AnalystSession, planned: QuestionPlan, *, text: str, same: str, request: str, limit: float = math.inf
 ) -> AnswersTogether:
     """Charge a plan in one decision, and release all of its answers, or none.
 
@@ -144,7 +144,7 @@ def ask(
         return AnswersTogether(answers=unpacked(decision.answer), receipt=decision.number, when=decision.when)
 
 
-def read(session: Session, source: Release, *, same: str, request: str) -> AnswersTogether:
+def read(session: AnalystSession, source: Release, *, same: str, request: str) -> AnswersTogether:
     """Charge another analyst's answered plan to one's own account, at its recorded price, and return its answers.
 
     The plan must be answered, and its owner must share answers: else this would be a new charge to everybody's budget.

@@ -179,7 +179,7 @@ class SqlEngine:
         catalogue, fetch = self._catalogue, self.connection.public
         spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
         axes, shown = public_axes(plan.exact_query, catalogue, fetch)
-        reads = Reads.of([*plan.exact_query.statistics, *[draw.choice for draw in plan.draws]])
+        reads = Reads.of([*plan.exact_query.statistics, *[draw.choices[0] for draw in plan.draws]])
         lists = self.connection.lists()
 
         def write(bounds: Bounds) -> tuple[tuple[FreshRows, Any], Cost]:

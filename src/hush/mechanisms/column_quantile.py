@@ -154,8 +154,8 @@ class Quantile(ReadableRepr):
             lower, upper = Fraction(first), Fraction(last)
         target, rank, n = mechanism.target(len(values)), mechanism.fraction.denominator, len(values)
         # Ranks within the mechanism's reach of the target; their values alone need exact bins.
-        low = max(0, (target - mechanism.aims.reach) // rank)
-        high = min(n, -(-(target + mechanism.aims.reach) // rank))
+        low = max(0, (target - mechanism.reach) // rank)
+        high = min(n, -(-(target + mechanism.reach) // rank))
         if high <= low:
             values = values[:0]
         elif low > 0 or high < n:  # the values of ranks low+1 … high, without sorting the others

@@ -205,12 +205,17 @@ _FORMS = {
 }
 
 
-class _Call(Document):
-    """A call of `protect`, in place of a file."""
+class _Said(Document):
+    """Words that stand in no file: arguments of `protect`, and answers."""
 
     def error(self, path: Path, problem: str, hint: str = "") -> HushError:
         begins_with_name = problem.startswith(path[0])  # names keep their spelling, sentences begin with a capital
         return QuestionError(problem if begins_with_name else problem[:1].upper() + problem[1:], hint)
+
+
+def declared_type(name: str, words: Mapping[str, Any]) -> Type:
+    """Return the type that words about a column declare, which stand in no file."""
+    return column_type(Section(_Said(""), (name,), words))
 
 
 def describe(
@@ -293,7 +298,7 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
             declared["values"] = public_values
         if len(public_values) < len(values):
             declared["nullable"] = True
-    return column_type(Section(_Call(""), (name,), declared))
+    return declared_type(name, declared)
 
 
 def _check_texts(name: str, kind: Kind | None, values: Sequence[Any] | None) -> None:

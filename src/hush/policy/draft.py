@@ -1,10 +1,12 @@
-"""A first ``hush.toml``, drawn from the *schema* of tables and from nothing else.
+"""A first ``hush.toml``, drawn from the *schema* of tables and the decisions of their owner, and from nothing else.
 
 What the data must not decide is left to the owner: bounds, values, the unit, the budgets. A bound or a list of values
-taken from the rows would itself reveal rows, so none is ever copied. Until the owner has decided, the empty places
-(``unit = ""``, ``epsilon = ""``) make the policy refuse to load, and say on which line.
+taken from the rows would itself reveal rows, so none is ever copied. ``hush init`` and the owner's page fill the same
+`Draft`, with answers that are read here. Until the owner has decided, the empty places (``unit = ""``, ``epsilon =
+""``) make the policy refuse to load, and say on which line.
 
->>> text = draft([("visits", "age", "BIGINT"), ("visits", "photo", "BLOB")], sources={"visits": "visits.parquet"})
+>>> visits = DraftTable(name="visits", source="visits.parquet", columns={"age": "BIGINT", "photo": "BLOB"})
+>>> text = Draft(tables=[visits]).to_toml()
 >>> print(text.split("[data.mydata.tables.visits]")[1].split("# Tables")[0].strip())
 source = "visits.parquet"
 # How many groups one unit may count in, and how many of its rows within one group. More keeps more of the
@@ -34,13 +36,12 @@ import csv
 import datetime as dt
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hush.core import InvalidValueError
-from hush.policy.columns import column_type, kind_of
-from hush.policy.document import Document, Section
+from hush.core import InvalidValueError, exact, positive
+from hush.policy.columns import declared_type, kind_of
 from hush.query.errors import did_you_mean
 from hush.query.types import Kind
 
@@ -89,25 +90,44 @@ _WRITTEN = {
     "decimal": 'what stands before decimals: "." or ","',
     "timezone": "where the clocks are that show its times",
 }
-_WHOSE = (
-    "# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody",
-    "# can have two rows.",
-)
-_EVERY_ROW = ("# There is no unit: every row is another person.",)
 PUBLIC = "public"
 """In place of a path to the unit: anybody may know the table."""
-_PUBLIC_TABLE = ("public = true  # anybody may know it",)
+EVERY_ROW = "every row is another person"
+"""In place of the unit's column: there is no unit."""
+_EVERY_ROW_WORDS = frozenset({EVERY_ROW, "every row", "each row", "row"})
+_HEAD = """\
+# The policy of this data: what can be asked, whose privacy is protected, and how much may ever be learned.
+# Fill in the empty places. Decide from what you know of the subject, never by looking at the data.
+"""
+_UNIT = """\
+# The column that says whose row it is, such as a patient or customer number. Delete the line only if nobody
+# can have two rows."""
+_NO_UNIT = "# There is no unit: every row is another person."
+_BUDGET = """\
+# add-remove protects whether somebody is in the data at all; replace takes the number of people as public.
+neighbours = "add-remove"
+# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over
+# the number of people, or 0."""
+_UNIT_ELSEWHERE = """\
+# There is no column {unit} here. Say where a row finds its unit: in which row of another table,
+# that one of the columns here refers to. Or, if anybody may know this table, write public = true in place of
+# unit, max_groups and max_rows."""
+_LIMITS = """\
+# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the
+# data and needs more noise."""
+_COLUMNS = """\
+# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds
+# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and
+# nullable = true beside it a group of the rows without one."""
+_UNTYPED = """\
+# This file keeps no types, so every column is taken as text. Say what each of them is: integer, decimal,
+# boolean, date, timestamp or text. What cannot be read as its type is then NULL."""
 _PUBLIC_TABLES = (
-    "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely.",
+    "# Tables that anybody may know, such as a list of regions, can be added with public = true and joined freely."
 )
-_LIMITS = (
-    "# How many groups one unit may count in, and how many of its rows within one group. More keeps more of the",
-    "# data and needs more noise.",
-)
-_NO_BUDGET = (
-    "# Without a budget of their own they may spend all that is left of the data's. To set one:",
-    '# budget = { epsilon = "1", delta = "1e-8" }',
-)
+_NO_BUDGET = """\
+# Without a budget of their own they may spend all that is left of the data's. To set one:
+# budget = { epsilon = "1", delta = "1e-8" }"""
 
 
 def usual_words(column: str, kind: Kind | None = None) -> str:
@@ -144,7 +164,7 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
     if not domain:
         return checked_words(column, completed)
     if not kind.ranged:
-        return checked_words(column, {**completed, "values": texts(domain)})
+        return checked_words(column, {**completed, "values": read_list(domain, column)})
     domain, _, step = domain.partition(" step ")
     lower, dots, upper = domain.partition("..")
     completed["lower"] = lower.strip()
@@ -161,143 +181,41 @@ def _inferred(answer: str) -> Kind:
 
 
 def checked_words(column: str, words: dict[str, Any]) -> dict[str, Any]:
-    """Return a column's words, if the policy's rules allow them."""
-    # The policy's own reader is the judge, so that a draft never says what a policy cannot.
-    column_type(Section(Document(""), (column,), words))
+    """Return a column's words, if the policy's rules allow them: a draft never says what a policy cannot."""
+    declared_type(column, words)
     return words
 
 
-def texts(answer: str) -> list[str]:
+def read_list(answer: str, parameter: str) -> list[str]:
     """Return the texts of a list; one with a comma in it stands in double quotes."""
-    texts = [text.strip() for text in next(csv.reader([answer], skipinitialspace=True))]
-    return [text for text in texts if text]
+    try:
+        (entries,) = csv.reader([answer], skipinitialspace=True)
+    except (csv.Error, ValueError):
+        allowed = "values in one line, separated by commas"
+        raise InvalidValueError(parameter, got=answer, allowed=allowed) from None
+    return [entry.strip() for entry in entries if entry.strip()]
 
 
-def draft(
-    columns: Iterable[tuple[str, str, str]],
-    *,
-    sources: Mapping[str, str],
-    said: Mapping[tuple[str, str], Mapping[str, Any]] = MappingProxyType({}),
-    untyped: Collection[str] = (),
-    reading: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    data: str = "mydata",
-    engine: str = "duckdb",
-    unit: str | None = None,
-    every_row: bool = False,
-    paths: Mapping[str, str] = MappingProxyType({}),
-    limits: Mapping[str, tuple[str, str]] = MappingProxyType({}),
-    left_out: Collection[tuple[str, str]] = (),
-    epsilon: str = "",
-    delta: str = "",
-    analysts: Sequence[str] = ("alice",),
-    own_epsilon: str = "",
-) -> str:
-    """Return the text of a first policy.
-
-    ``columns`` are (table, column, SQL type) as an engine describes them; ``sources`` says where each table is,
-    and ``untyped`` which of them are in files that keep no types, such as CSV.
-    ``said`` are the owner's words for a (table, column), in the policy's terms.
-    ``reading`` is the format of each table's file: separator, encoding, decimal, timezone.
-    ``unit``, ``epsilon`` and ``delta`` are the owner's answers; a unit of None leaves it empty, unless
-    ``every_row`` is another person. ``paths`` says where a table without the unit finds it, or `PUBLIC`; ``limits`` is
-    max_groups and max_rows of a table; ``left_out`` are columns that nobody may ask about. Analysts have a budget of
-    their own where ``own_epsilon`` says so.
-    """
-    tables = _by_table(columns)
-    lines = [
-        "# The policy of this data: what can be asked, whose privacy is protected, and how much may ever be learned.",
-        "# Fill in the empty places. Decide from what you know of the subject, never by looking at the data.",
-        "",
-        f"[data.{_key(data)}]",
-        f"engine = {_text(engine)}",
-        *(_EVERY_ROW if every_row else [*_WHOSE, f"unit = {_text(unit or '')}"]),
-        "# add-remove protects whether somebody is in the data at all; replace takes the number of people as public.",
-        'neighbours = "add-remove"',
-        "# What all answers together may reveal, for ever. Epsilon 1 is strong, 10 weak; delta is far below one over",
-        "# the number of people, or 0.",
-        _budget(epsilon, delta),
-    ]
-    for table, described in tables.items():
-        lines += ["", f"[data.{_key(data)}.tables.{_key(table)}]"]
-        lines.append(f"source = {_text(sources.get(table, table))}")
-        for key, value in reading.get(table, {}).items():
-            lines.append(f"{key} = {_text(value)}" + (f"  # {_WRITTEN[key]}" if key in _WRITTEN else ""))
-        if table in untyped and "timezone" not in reading.get(table, {}):
-            lines.append('# timezone = "Europe/Berlin"  # if its times have an offset, such as +01:00')
-        if paths.get(table) == PUBLIC:
-            lines += _PUBLIC_TABLE
-            continue
-        if paths.get(table):
-            lines.append(f"unit = {_text(paths[table])}  # where a row finds its unit")
-        elif unit is not None and not _has(described, unit):
-            lines += _path(table, tables, unit)
-        groups, rows = limits.get(table, ("1", "1"))
-        lines += [*_LIMITS, f"max_groups = {groups}", f"max_rows = {rows}"]
-        mine = {column: words for (name, column), words in said.items() if name == table}
-        askable = [(column, sql_type) for column, sql_type in described if (table, column) not in left_out]
-        lines += _columns(askable, unit, mine, untyped=table in untyped)
-    lines += ["", *_PUBLIC_TABLES]
-    for analyst in analysts:
-        lines += ["", f"[analysts.{_key(analyst)}]", f"data = [{_text(data)}]"]
-        lines += [_budget(own_epsilon, delta)] if own_epsilon else _NO_BUDGET
-    return "\n".join([*lines, ""])
+def read_count(answer: str, parameter: str, largest: int) -> str:
+    """Return a whole number from 1 to ``largest``, as a policy writes it."""
+    # The length is looked at first: int() fails for texts of thousands of digits.
+    if not (answer.isascii() and answer.isdecimal() and len(answer) <= 18 and 1 <= int(answer) <= largest):
+        raise InvalidValueError(parameter, got=answer, allowed=f"a whole number from 1 to {largest}")
+    return str(int(answer))
 
 
-def _budget(epsilon: str, delta: str) -> str:
-    return f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
+def read_epsilon(answer: str, parameter: str) -> str:
+    """Return ε as it was written, after checking that it is positive."""
+    positive(answer, parameter)
+    return answer
 
 
-def without_unit(columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
-    """Return the tables that have no column of the unit's name."""
-    return [table for table, described in _by_table(columns).items() if not _has(described, unit)]
-
-
-def _by_table(columns: Iterable[tuple[str, str, str]]) -> dict[str, list[tuple[str, str]]]:
-    tables: dict[str, list[tuple[str, str]]] = {}
-    for table, column, sql_type in columns:
-        tables.setdefault(table, []).append((column, sql_type))
-    return tables
-
-
-def _has(described: list[tuple[str, str]], unit: str) -> bool:
-    return any(column.casefold() == unit.casefold() for column, _ in described)
-
-
-def suggested_paths(table: str, columns: Iterable[tuple[str, str, str]], unit: str) -> list[str]:
-    """Return unit paths for a table without the unit, by column names that it shares with other tables.
-
-    >>> columns = [("visits", "pid", "BIGINT"), ("visits", "visit_id", "BIGINT"), ("drugs", "visit_id", "BIGINT")]
-    >>> suggested_paths("drugs", columns, "pid")
-    ['visits.pid via visit_id']
-    """
-    return _suggested(table, _by_table(columns), unit)
-
-
-def _suggested(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
-    names = {column.casefold(): column for column, _ in tables[table]}
-    return [
-        f"{_name(owner_table)}.{_name(unit)} via {_name(names[column.casefold()])}"
-        for owner_table, described in tables.items()
-        if _has(described, unit)
-        for column, _ in described
-        if column.casefold() in names
-    ]
-
-
-def _path(table: str, tables: Mapping[str, list[tuple[str, str]]], unit: str) -> list[str]:
-    """Return the lines of an empty unit path for a table without the unit, with examples from column names."""
-    examples = _suggested(table, tables, unit) or [f"TABLE.{_name(unit)} via KEY"]
-    return [
-        f"# There is no column {_comment(unit)} here. Say where a row finds its unit: in which row of another table,",
-        "# that one of the columns here refers to. Or, if anybody may know this table, write public = true in place of",
-        "# unit, max_groups and max_rows.",
-        *(f"# unit = {_text(example)}" for example in examples[:5]),
-        'unit = ""',
-    ]
-
-
-def _name(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
+def read_delta(answer: str, parameter: str) -> str:
+    """Return δ as it was written, after checking that it is at least 0 and below 1."""
+    allowed = "a number of at least 0 and below 1"
+    if not 0 <= exact(answer, parameter, allowed=allowed) < 1:
+        raise InvalidValueError(parameter, got=answer, allowed=allowed)
+    return answer
 
 
 def first_words(sql_type: str) -> dict[str, Any]:
@@ -314,36 +232,180 @@ def first_words(sql_type: str) -> dict[str, Any]:
     return {"type": kind.value, **step}
 
 
-def _columns(
-    described: list[tuple[str, str]], unit: str | None, answers: Mapping[str, Mapping[str, Any]], *, untyped: bool
-) -> list[str]:
-    lines = [
-        "# Only the columns listed here can be asked about; delete the others. Sums, means and quantiles need bounds",
-        "# known without looking at the data, such as lower = 0, upper = 120; a list of values makes a public key, and",
-        "# nullable = true beside it a group of the rows without one.",
-    ]
-    if untyped:
-        lines += [
-            "# This file keeps no types, so every column is taken as text. Say what each of them is: integer, decimal,",
-            "# boolean, date, timestamp or text. What cannot be read as its type is then NULL.",
+def _step(scale: int) -> str:
+    return "1" if scale == 0 else f"0.{'0' * (scale - 1)}1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftTable:
+    """A table of a draft: its schema, and the decisions of its owner."""
+
+    name: str
+    source: str
+    """Where it is, as a policy writes it."""
+    columns: Mapping[str, str]
+    """The SQL types of its columns, by name."""
+    untyped: bool = False
+    """Whether its file keeps no types, as CSV, so that every column is text."""
+    reading: Mapping[str, str] = field(default_factory=dict)
+    """How its file is written, in the policy's words: separator, encoding, decimal, timezone."""
+    unit: str = ""
+    """The path to its unit, or `PUBLIC`, where it has no column of the unit's name; empty as long as that is open."""
+    max_groups: str = "1"
+    max_rows: str = "1"
+    words: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    """The owner's words about columns, in the policy's terms; None for one that nobody may ask about."""
+
+    def has(self, column: str) -> bool:
+        """Say whether there is a column of this name."""
+        return column.casefold() in map(str.casefold, self.columns)
+
+    def columns_but(self, unit: str | None) -> dict[str, str]:
+        """Return the columns that can be asked about: all but the unit's."""
+        hidden = (unit or "").casefold()
+        return {name: sql_type for name, sql_type in self.columns.items() if name.casefold() != hidden}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A policy as far as its owner decided; an empty text is an open place."""
+
+    tables: Sequence[DraftTable]
+    data: str = "mydata"
+    engine: str = "duckdb"
+    unit: str | None = ""
+    """The column that identifies a person; None if every row is another person."""
+    dates: str = ""
+    """The format of dates in files without types; empty for ISO's."""
+    epsilon: str = ""
+    delta: str = ""
+    analysts: Sequence[str] = ("alice",)
+    own_epsilon: str = ""
+    """The budget of each analyst; empty if they share the data's."""
+
+    @property
+    def holders(self) -> dict[str, list[DraftTable]]:
+        """The tables with each column, by its name."""
+        holders: dict[str, list[DraftTable]] = {}
+        for table in self.tables:
+            for column in table.columns:
+                holders.setdefault(column, []).append(table)
+        return holders
+
+    @property
+    def without_unit(self) -> list[DraftTable]:
+        """The tables that have no column of the unit's name, if there is a unit."""
+        return [table for table in self.tables if self.unit and not table.has(self.unit)]
+
+    @property
+    def finished(self) -> bool:
+        """Whether no place is open."""
+        return self.unit != "" and bool(self.epsilon) and all(table.unit for table in self.without_unit)
+
+    def read_unit(self, answer: str, parameter: str) -> str | None:
+        """Return the unit: the name of a column, or None for every row."""
+        names = self.holders
+        if " ".join(answer.casefold().split()) in _EVERY_ROW_WORDS and answer not in names:
+            return None
+        if answer.casefold() not in {name.casefold() for name in names}:
+            hint = did_you_mean(answer, names, otherwise=f"There are {', '.join(list(names)[:20])}.")
+            raise InvalidValueError(parameter, got=answer, allowed="the column that says whose row it is", hint=hint)
+        return answer
+
+    def suggested_paths(self, table: DraftTable) -> list[str]:
+        """Return unit paths for a table without the unit, by column names that it shares with other tables.
+
+        >>> visits = DraftTable(name="visits", source="", columns={"pid": "BIGINT", "visit_id": "BIGINT"})
+        >>> drugs = DraftTable(name="drugs", source="", columns={"visit_id": "BIGINT"})
+        >>> Draft(tables=[visits, drugs], unit="pid").suggested_paths(drugs)
+        ['visits.pid via visit_id']
+        """
+        names = {column.casefold(): column for column in table.columns}
+        unit = self.unit or ""
+        return [
+            f"{_name(other.name)}.{_name(unit)} via {_name(names[column.casefold()])}"
+            for other in self.tables
+            if other.has(unit)
+            for column in other.columns
+            if column.casefold() in names
         ]
-    for column, sql_type in described:
-        if unit is not None and column.casefold() == unit.casefold():
-            continue
-        words = answers.get(column) or first_words(sql_type)
+
+    def revised(self, table: str, column: str | None, key: str, value: str) -> Draft:
+        """Return the draft with another word about a column, or about a table's file."""
+
+        def changed(old: DraftTable) -> DraftTable:
+            if old.name != table:
+                return old
+            if column is None:
+                return replace(old, reading={**old.reading, key: value})
+            words = old.words.get(column) or first_words(old.columns[column])
+            return replace(old, words={**old.words, column: {**words, key: value}})
+
+        return replace(self, tables=[changed(old) for old in self.tables])
+
+    def to_toml(self) -> str:
+        """Return the text of the policy."""
+        section = f"data.{_key(self.data)}"
+        lines = [_HEAD, f"[{section}]", f"engine = {_text(self.engine)}"]
+        lines += [_NO_UNIT] if self.unit is None else [_UNIT, f"unit = {_text(self.unit)}"]
+        lines += [_BUDGET, _budget(self.epsilon, self.delta)]
+        for table in self.tables:
+            lines += ["", f"[{section}.tables.{_key(table.name)}]", *self._table(table)]
+        lines += ["", _PUBLIC_TABLES]
+        for analyst in self.analysts:
+            lines += ["", *analyst_section(analyst, self.data, self.own_epsilon, self.delta)]
+        return "\n".join([*lines, ""])
+
+    def _table(self, table: DraftTable) -> list[str]:
+        lines = [f"source = {_text(table.source)}"]
+        for key, value in table.reading.items():
+            lines.append(f"{key} = {_text(value)}" + (f"  # {_WRITTEN[key]}" if key in _WRITTEN else ""))
+        if table.untyped and "timezone" not in table.reading:
+            lines.append('# timezone = "Europe/Berlin"  # if its times have an offset, such as +01:00')
+        if table.unit == PUBLIC:
+            return [*lines, "public = true  # anybody may know it"]
+        if table.unit:
+            lines.append(f"unit = {_text(table.unit)}  # where a row finds its unit")
+        elif self.unit and not table.has(self.unit):
+            examples = self.suggested_paths(table) or [f"TABLE.{_name(self.unit)} via KEY"]
+            lines += [
+                _UNIT_ELSEWHERE.format(unit=_comment(self.unit)),
+                *(f"# unit = {_text(example)}" for example in examples[:5]),
+                'unit = ""',
+            ]
+        lines += [_LIMITS, f"max_groups = {table.max_groups}", f"max_rows = {table.max_rows}", _COLUMNS]
+        lines += [_UNTYPED] if table.untyped else []
+        for column, sql_type in table.columns_but(self.unit).items():
+            words = table.words.get(column, {})
+            if words is not None:  # else nobody may ask about it
+                lines.append(self._column(column, sql_type, words or first_words(sql_type), untyped=table.untyped))
+        return lines
+
+    def _column(self, column: str, sql_type: str, words: Mapping[str, Any], *, untyped: bool) -> str:
         if not words:
-            lines.append(f"# columns.{_key(column)}: {_comment(sql_type)} is not supported")
-            continue
+            return f"# columns.{_key(column)}: {_comment(sql_type)} is not supported"
         kind = Kind(words["type"])
+        # A time needs a format that has one.
+        if untyped and self.dates and (kind is Kind.DATE or (kind is Kind.TIMESTAMP and "%H" in self.dates)):
+            words = {"type": kind.value, "format": self.dates, **words}
         bounded = "values" in words or {"lower", "upper"} <= words.keys()
         advice = f"  # {_ADVICE[kind]}" if kind in _ADVICE and not bounded else ""
         assignments = ", ".join(f"{key} = {_value(value, kind, key)}" for key, value in words.items())
-        lines.append(f"columns.{_key(column)} = {{ {assignments} }}{advice}")
-    return lines
+        return f"columns.{_key(column)} = {{ {assignments} }}{advice}"
 
 
-def _step(scale: int) -> str:
-    return "1" if scale == 0 else f"0.{'0' * (scale - 1)}1"
+def analyst_section(name: str, data: str, epsilon: str, delta: str) -> list[str]:
+    """Return the lines of a policy that let somebody ask; without an ε they have no budget of their own."""
+    budget = _budget(epsilon, delta) if epsilon else _NO_BUDGET
+    return [f"[analysts.{_key(name)}]", f"data = [{_text(data)}]", budget]
+
+
+def _budget(epsilon: str, delta: str) -> str:
+    return f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
+
+
+def _name(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
 
 
 def _value(value: str | list[str], kind: Kind, key: str) -> str:

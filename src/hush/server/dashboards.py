@@ -292,7 +292,7 @@ def _last_refresh(curator: Curator, dashboard: Dashboard) -> Release:
 
 
 def _check_priced(priced: str, present: str) -> None:
-    """Refuse to charge anything but what was priced."""
+    """Refuse to charge another plan than the priced one."""
     if priced != present:
         raise RequestConflictError(
             "The dashboard has changed since its price was shown. Nothing was charged; look at the new price first."
@@ -343,7 +343,7 @@ async def read(visit: Visit, dashboard: Dashboard, request: str, priced: str) ->
 
 
 class TileAnswer(NamedTuple):
-    """What somebody may see of a tile now: no answer for a reader who has not paid for it."""
+    """A tile with the answer that somebody may see now: none for a reader who has not paid for it."""
 
     tile: Tile
     answer: Answer | None = None

@@ -127,7 +127,7 @@ async def released(visit: Visit) -> Response:
 
 
 def file_options(visit: Visit) -> dict[str, int]:
-    """Return what the query says of a file of a release."""
+    """Return the options of a release's file that the query names."""
     return {name: whole(text, name) for name in ("table", "rows", "seed") if (text := visit.query.get(name))}
 
 

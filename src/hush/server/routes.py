@@ -56,6 +56,10 @@ class Visit(PersonalService):
         self.request, self.path, self.query = request, request.path_params, request.query_params
         self.address = sessions.client_address(request)
 
+    async def fields(self) -> QueryParams | FormData:
+        """Return the fields of the form that was sent, or of the query."""
+        return await self.request.form() if self.request.method == "POST" else self.query
+
     async def field(self, name: str, most: int = 200) -> str:
         """Return a field of the form, cut to its longest and without spaces around it."""
         return text_of(await self.request.form(), name, most).strip()
@@ -86,14 +90,18 @@ class Route:
     """Further media types of the response."""
     page: bool = False
     """Whether it is a page for browsers: people who are not signed in are redirected to the sign-in page."""
+    refused: Handler | None = None
+    """The page that shows a refusal of this one; the problem page without it."""
 
 
 class Routes(list[Route]):
     """The routes of a module, each declared above its handler; those of owners need the scope ``own``."""
 
-    def page(self, address: str, permission: Permission, scope: str = "read") -> Callable[[HandlerOf], HandlerOf]:
-        """Declare the route of a page by its method and path."""
-        return self._declare(address, permission, scope, page=True)
+    def page(
+        self, address: str, permission: Permission, scope: str = "read", refused: Handler | None = None
+    ) -> Callable[[HandlerOf], HandlerOf]:
+        """Declare the route of a page by its method and path, and the page that shows its refusals."""
+        return self._declare(address, permission, scope, page=True, refused=refused)
 
     def api(
         self,

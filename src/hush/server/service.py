@@ -40,7 +40,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
 from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
 from hush.curator.explanation import Explanation
-from hush.curator.session import Outlet, Session
+from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.ledger import Actor, LedgerError, ParkedQuestion
 from hush.ledger.budgets import Spending
@@ -119,7 +119,7 @@ class OpenPolicy:
         names = self.policy.analysts[person.name].data
         streams = streams_of(self.policy, person.name)
         data_sets = {name: self.data_sets[name] for name in names}
-        return Curator(Session(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
+        return Curator(AnalystSession(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
 
     def check_room(self) -> None:
         """Refuse a charge when the service has used its quota of the disk."""
@@ -396,32 +396,16 @@ class PersonalService:
         async with self.service.explaining.setdefault(self.name, asyncio.Semaphore(2)):
             return await self.with_policy(look)
 
-    async def ask(
-        self,
-        question: str,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        *,
-        request: str | None = None,
-        **terms: Any,
-    ) -> Answer:
+    async def ask(self, *, request: str | None = None, **terms: Any) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
-        return await self.at_work(
-            request, lambda curator, name: curator.ask(question, parameters, request=name, **terms)
-        )
+        return await self.at_work(request, lambda curator, name: curator.ask(**terms, request=name))
 
-    async def dummy(
-        self,
-        question: str,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        *,
-        rate: Rate = Rate.TRIALS,
-        **terms: Any,
-    ) -> Answer:
+    async def dummy(self, *, rate: Rate = Rate.TRIALS, **terms: Any) -> Answer:
         """Answer a question about made-up rows: free, and marked as made up."""
 
         def ask(curator: Curator) -> Answer:
             with curator.dummy() as made_up:
-                return made_up.ask(question, parameters, **terms)
+                return made_up.ask(**terms)
 
         return await self.for_nothing(rate, ask)
 

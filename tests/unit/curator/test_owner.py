@@ -20,7 +20,7 @@ def test_a_csv_file_is_proposed_by_its_first_line_and_shown_as_it_is_then_read(t
     path.write_bytes(f"größe;cost;x\n{rows}".encode("windows-1252"))
     (table,) = tables_of_files([path], {})
     assert table.reading == {"separator": ";", "encoding": "windows-1252", "decimal": ","}
-    assert table.columns == (("größe", "VARCHAR"), ("cost", "VARCHAR"), ("x", "VARCHAR"))
+    assert table.columns == {"größe": "VARCHAR", "cost": "VARCHAR", "x": "VARCHAR"}
     assert table.preview() == [[str(number), f"1;{number}", ""] for number in range(PREVIEW)]
     (other,) = tables_of_files([path], {"separator": ",", "encoding": "utf-8", "decimal": "."})
     assert other.reading == {"encoding": "utf-8", "decimal": "."}
@@ -44,6 +44,6 @@ def test_other_files_show_their_first_rows(tmp_path: Path) -> None:
     tables = {table.name: table for table in tables_of_files(files, {})}
     assert tables["t"].preview() == [["1", "x"], ["", "y"]]
     assert (tables["t1"].preview(), tables["t2"].preview(), tables["j"].preview()) == ([], [["z"]], [["7"]])
-    assert tables["t2"].origin == f"{tmp_path / 'base.sqlite'}#t2"
+    assert tables["t2"].source == f"{tmp_path / 'base.sqlite'}#t2"
     with pytest.raises(InvalidValueError, match="both called t"):
         tables_of_files([tmp_path / "t.parquet", tmp_path / "t.parquet"], {})

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hush.core import HushError, Neighbours
 from hush.policy.columns import kind_of
 from hush.policy.document import PolicyError, locate
-from hush.policy.draft import draft
+from hush.policy.draft import Draft, DraftTable
 from hush.policy.file import Policy
 from hush.query.date_formats import DateFormat
 from hush.query.question import fingerprint
@@ -255,24 +255,28 @@ def test_lines_of_nested_keys():
 
 
 def test_the_draft_waits_for_the_owner_and_then_loads():
-    columns = [
-        ("visits", "patient_id", "BIGINT"),
-        ("visits", "age", "INTEGER"),
-        ("visits", "cost", "DECIMAL(10,2)"),
-        ("visits", "disease", "VARCHAR"),
-        ("visits", "day", "DATE"),
-        ("visits", "odd name", "BOOLEAN"),
-        ("visits", "photo", "BLOB\n[x]"),
-    ]
-    empty = draft(columns, sources={"visits": "visits.parquet"})
-    assert "TODO" not in empty
+    visits = DraftTable(
+        name="visits",
+        source='v"s.parquet',
+        columns={
+            "patient_id": "BIGINT",
+            "age": "INTEGER",
+            "cost": "DECIMAL(10,2)",
+            "disease": "VARCHAR",
+            "day": "DATE",
+            "odd name": "BOOLEAN",
+            "photo": "BLOB\n[x]",
+        },
+    )
+    empty = Draft(tables=[visits])
     with pytest.raises(PolicyError, match="Name the column"):
-        Policy.parse(empty)
-    half = draft(columns, sources={"visits": "visits.parquet"}, unit="patient_id")
+        Policy.parse(empty.to_toml())
+    half = replace(empty, unit="patient_id")
     with pytest.raises(PolicyError, match="epsilon is still empty"):
-        Policy.parse(half)
-    whole = draft(columns, sources={"visits": 'v"s.parquet'}, data="my clinic", unit="patient_id", epsilon="1")
-    schema = Policy.parse(whole).schema("my clinic")
+        Policy.parse(half.to_toml())
+    complete = replace(half, data="my clinic", epsilon="1")
+    assert (empty.finished, half.finished, complete.finished) == (False, False, True)
+    schema = Policy.parse(complete.to_toml()).schema("my clinic")
     kinds = {name: type_.kind for name, type_ in schema.tables["visits"].columns.items()}
     assert kinds == {
         "age": Kind.INTEGER,

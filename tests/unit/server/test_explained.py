@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from hush.curator import pipeline
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.curator.terms import QuestionTerms
 from hush.server.service import ExplanationCache
 
@@ -19,7 +19,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     original = pipeline.parse
 
-    def counted(session: Session, terms: QuestionTerms) -> object:
+    def counted(session: AnalystSession, terms: QuestionTerms) -> object:
         names.append(session.analyst)
         return original(session, terms)
 

@@ -15,10 +15,13 @@ from starlette.datastructures import FormData
 from starlette.testclient import TestClient
 
 from hush.core import HushError
+from hush.curator.owner import NewTable
+from hush.policy.draft import EVERY_ROW
 from hush.server import app
 from hush.server.auth.people import People
 from hush.server.auth.sessions import CSRF_FIELD
-from hush.server.pages.owner import EVERY_ROW, MOST_COLUMNS, _findings, _saved, drafted, files_beside, read_columns
+from hush.server.pages import owner as pages
+from hush.server.pages.owner import MOST_COLUMNS, _findings, _saved, files_beside, read_columns
 from hush.server.settings import ServiceSettings
 
 
@@ -41,10 +44,14 @@ def test_files_beside_the_policy_alone_are_read(folder: Path) -> None:
     (folder / "drugs.xlsx").write_bytes(b"")  # all that hush init reads
     assert files_beside(policy) == ["drugs.xlsx", "members.csv"]
     (table,) = read_columns(policy, "members.csv")
-    assert [name for name, _ in table.columns] == ["member", "age"]
+    assert list(table.columns) == ["member", "age"]
     for name in ("../members.csv", "/etc/passwd", "notes.txt", "https://example.org/a.csv", ""):
         with pytest.raises(HushError, match="beside the policy"):
             read_columns(policy, name)
+
+
+def drafted(tables: list[NewTable], form: FormData) -> str:
+    return pages.drafted(tables, form).to_toml()
 
 
 def answers(**said: str) -> FormData:
@@ -188,7 +195,8 @@ def test_a_file_of_the_most_columns_is_set_up_and_a_wider_one_refused_at_once(
     [
         ("values members.age", "young\nold", "values of age"),
         ("values members.age", "x" * 200_000, "values of age"),
-        ("type members.age", 'integer"\nx=1', "type of age"),
+        ("type members.age", 'integer"\nx=1', "age.type is no type"),
+        ("lower members.age", "5", "text column has no lower"),
         ("max_rows members", "9" * 5000, "max_rows"),
         ("max_rows members", "\u0663", "max_rows"),
     ],
@@ -202,3 +210,4 @@ def test_what_no_form_of_ours_sends_is_refused_clearly(
     refused = send("/data", {"file": "members.csv", **answers, field: value})
     assert refused.status_code == 422
     assert told in refused.text
+    assert str(folder) not in refused.text

@@ -19,7 +19,7 @@ from hush.core import InvalidValueError
 from hush.curator import pipeline
 from hush.curator.curator import Curator
 from hush.curator.pipeline import Program, publish
-from hush.curator.session import Session
+from hush.curator.session import AnalystSession
 from hush.ledger import Charge
 from hush.ledger import store as ledger_store
 from hush.server import app
@@ -238,7 +238,7 @@ def test_should_the_asker_go_the_turn_is_kept_and_its_outcome_recorded(seconds: 
             outcomes.append("failed")
 
     async def scene() -> None:
-        queue, session, begun = _queue(), Session({}, Outcomes(), "alice"), threading.Event()  # type: ignore[arg-type]
+        queue, session, begun = _queue(), AnalystSession({}, Outcomes(), "alice"), threading.Event()  # type: ignore[arg-type]
         questions = Questions(queue, tick=0.1, limit=0.3)
         charged = Charge(number=1, request="a", analyst="alice", data="d", question_hash="")
 

@@ -280,7 +280,7 @@ class DuckDBConnection(SqlConnection):
 
     @contextlib.contextmanager
     def _groups(
-        self, session: Session, prepared: Statements, quick: dict[str, str], kept: tuple[str, Hashable, str]
+        self, session: DuckDBSession, prepared: Statements, quick: dict[str, str], kept: tuple[str, Hashable, str]
     ) -> Iterator[_Table]:
         """Give the table of all groups; it stays as long as the context does."""
         entry = self._cache.hold(kept)
@@ -351,8 +351,8 @@ class DuckDBConnection(SqlConnection):
             self._cache.put((stamps, text), rows, size + len(text))
         return rows
 
-    def _begin(self) -> contextlib.closing[Session]:
-        return contextlib.closing(Session(self._connection, self._watchdog))
+    def _begin(self) -> contextlib.closing[DuckDBSession]:
+        return contextlib.closing(DuckDBSession(self._connection, self._watchdog))
 
     def execute(self, text: str) -> list[Row]:
         """Run a statement."""
@@ -384,7 +384,7 @@ class _Table(NamedTuple):
     """How many rows the groups were made of, where rows are bounded."""
 
 
-def _measured(session: Session, prepared: Statements, name: str) -> tuple[_Table, int]:
+def _measured(session: DuckDBSession, prepared: Statements, name: str) -> tuple[_Table, int]:
     """Return a table of groups, and about how many bytes it takes, rather too many than too few."""
     assert prepared.main is not None  # noqa: S101 - the caller looked
     labels, keys = prepared.main.labels, prepared.plan.exact_query.keys
@@ -400,7 +400,9 @@ def _measured(session: Session, prepared: Statements, name: str) -> tuple[_Table
     return _Table(name, size, row_count if KEPT in labels else None), _LEAST + 16 * size * len(labels) + sum(lengths)
 
 
-def _either(session: Session, text: str, quick: dict[str, str], table: str | None = None) -> list[tuple[int, ...]]:
+def _either(
+    session: DuckDBSession, text: str, quick: dict[str, str], table: str | None = None
+) -> list[tuple[int, ...]]:
     """Run the quicker of two statements, or the other if that fails; store the rows in a place, or return them."""
 
     def run(statement: str) -> list[tuple[int, ...]]:
@@ -422,7 +424,7 @@ def _chosen(table: _Table, keys: Sequence[str]) -> Select:
     return rows.joined(TableName(_WANTED, "w"), "semi", column("rowid", "t").equals(column("at", "w")))
 
 
-def _wanted(session: Session, table: _Table, choose: Choose | None) -> npt.NDArray[np.int64]:
+def _wanted(session: DuckDBSession, table: _Table, choose: Choose | None) -> npt.NDArray[np.int64]:
     """Return which groups are wanted, by their row in the table."""
     batches = [np.zeros(0, dtype=np.int64)]
     for start in range(0, table.size, _AT_ONCE):
@@ -437,7 +439,7 @@ def _wanted(session: Session, table: _Table, choose: Choose | None) -> npt.NDArr
 Integers = npt.NDArray[np.int64]
 
 
-class Session:
+class DuckDBSession:
     """Runs statements one after the other, on a connection that others use too.
 
     Temporary tables, registered arrays and what is prepared are its own.
@@ -489,7 +491,7 @@ class Calculator:
         self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[tuple[Any, ...]]:
         """Return a row for each group, from the values of each key and of each aggregate."""
-        with contextlib.closing(Session(self._connection, self._watchdog)) as session:
+        with contextlib.closing(DuckDBSession(self._connection, self._watchdog)) as session:
             return session.execute(statement.text, statement.parameters(keys, aggregates))
 
     def close(self) -> None:

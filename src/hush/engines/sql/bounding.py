@@ -49,7 +49,7 @@ from hush.engines.sql.relations import (
 )
 from hush.engines.sql.values import OwnName, SqlType, Value, condition_of, unscaled
 from hush.query.expressions import Column, Expression
-from hush.query.plan.draws import DrawnAggregate, LineHistogram
+from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
 from hush.query.relations import used
@@ -85,8 +85,7 @@ class Reads(NamedTuple):
             elif isinstance(reader, Distinct):
                 expressions.append(reader.expression)
             elif isinstance(reader, DrawnAggregate):
-                axis = reader.histogram
-                expressions.append(axis.factor.expression if isinstance(axis, LineHistogram) else axis.expression)
+                expressions.append(reader.histogram.expression)
         return cls(tuple(expressions), frozenset(summed))
 
     @property

@@ -387,7 +387,7 @@ class OtherWriter:
         A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
         cell, and the others (`hush.mechanisms.grouped.quantile`) as a whole. ``bin`` is the number of the first cell.
         """
-        choice, histogram = draw.choice, draw.choice.histogram
+        choice, histogram = draw.choices[0], draw.histogram
         rows, number = binned(self._rows, histogram, self._lists)
         test = condition_in(rows, histogram.population)
         cell = (number if test is None else case((test, number))).alias("bin")
@@ -463,22 +463,22 @@ def _near(draw: Draw) -> Scalar:
     below 2¹⁰², b below 2¹⁴: 128 bits hold the products, and a larger h still lets in everything.
     """
     assert isinstance(draw.mechanism, grouped.GroupedQuantile)  # noqa: S101 - only lines are refined
-    aims = draw.mechanism.aims
+    law = draw.mechanism
     total_weight, upto, weight = (column(label, "t").cast("HUGEINT") for label in ("whole", "upto", "w"))
     target: Scalar
-    if aims.fraction.denominator > 1:
-        target = _multiplied(total_weight, aims.fraction.numerator)
+    if law.fraction.denominator > 1:
+        target = _multiplied(total_weight, law.fraction.numerator)
     else:
         half = total_weight.quotient(integer(2), wide=True)
-        target = call("least", huge(min(aims.rank, _FAR)), half)
-        if aims.fraction == 1:
+        target = call("least", huge(min(law.rank, _FAR)), half)
+        if law.fraction == 1:
             target = total_weight - target
-    distance = huge(min(aims.reach, _FAR))
-    below = _multiplied(upto - weight, aims.fraction.denominator)
+    distance = huge(min(law.reach, _FAR))
+    below = _multiplied(upto - weight, law.fraction.denominator)
     return both(
         [
             below < (target + distance),
-            _multiplied(upto, aims.fraction.denominator) > (target - distance),
+            _multiplied(upto, law.fraction.denominator) > (target - distance),
         ]
     )
 
@@ -607,7 +607,9 @@ def queries_of(plan: Plan, rows: Rows, lists: Lists) -> tuple[Select | None, dic
         if isinstance(statistic, Distinct) and f"s{index}" not in done:
             writer = OtherWriter(exact_query, rows, Reads.of([statistic]), lists)
             distinct[index] = writer.distinct(statistic)
-    histograms = [OtherWriter(exact_query, rows, Reads.of([draw.choice]), lists).histogram(draw) for draw in plan.draws]
+    histograms = [
+        OtherWriter(exact_query, rows, Reads.of([draw.choices[0]]), lists).histogram(draw) for draw in plan.draws
+    ]
     return main, distinct, histograms
 
 

@@ -160,52 +160,11 @@ class Ties:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aims:
-    """The public parameters of a draw: the targets of the points, and the rate at which probabilities fall."""
-
-    fraction: Fraction
-    """Which quantile; 0 for the least value and 1 for the greatest."""
-    points: int
-    """The number of grid points of the line."""
-    cell: int
-    """The number of neighbouring points that share one cell of a histogram, at least."""
-    rate: Fraction
-    spread: int
-    """k: the distance below and above the target at which the two points aim."""
-    cut: int
-    """C: scores end at -C."""
-    rank: int
-    """r: the least and the greatest value are those of the r-th rank; 0 for quantiles."""
-    ties: Ties | None
-    """When the outer points aim further away; None if they never do."""
-
-    @property
-    def reach(self) -> int:
-        """The distance from the target up to which the histogram must be known point by point."""
-        near = self.cut + self.spread
-        return near if self.ties is None else max(near, self.cut + self.ties.spread, self.ties.window)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnIntervals:
     """The draw of each group: a grid point, and the half-width of its interval in grid points."""
 
     index: Integers
     half: Integers
-
-
-def draw_quantiles(aims: Aims, histograms: Sequence[Sparse]) -> DrawnIntervals:
-    """Draw each group's answer and its interval."""
-    if not len(histograms):
-        return DrawnIntervals(index=np.zeros(0, dtype=np.int64), half=np.zeros(0, dtype=np.int64))
-    return interval(PointRuns(aims, histograms).draw(), aims.points - 1, aims.cell)
-
-
-def draw_points(aims: Aims, histograms: Sequence[Sparse]) -> Integers:
-    """Draw a single point in each group, without an interval."""
-    if not len(histograms):
-        return np.zeros(0, dtype=np.int64)
-    return PointRuns(aims, histograms).draw_single()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,23 +203,23 @@ class PointRuns:
     above all bins. Bins that do not reach within C of a target are part of these outer runs.
     """
 
-    def __init__(self, aims: Aims, histograms: Sequence[Sparse]) -> None:
-        self._aims = aims
-        self._points = aims.points
-        every, b = Histograms.of(histograms), aims.fraction.denominator
+    def __init__(self, law: GroupedQuantile, histograms: Sequence[Sparse]) -> None:
+        self._law = law
+        self._points = law.points
+        every, b = Histograms.of(histograms), law.fraction.denominator
         group, weights, edges = every.groups, every.joined.weights, every.edges
-        start = every.joined.bins * aims.cell
-        wide = aims.cell if every.joined.cells is None else every.joined.cells * aims.cell
+        start = every.joined.bins * law.cell
+        wide = law.cell if every.joined.cells is None else every.joined.cells * law.cell
         stop = np.minimum(start + wide, self._points)
         # Exact integers throughout: of the machine where all sums fit, else Python's own.
-        largest = max(float(weights.sum(dtype=np.float64)) * b, aims.reach * b)  # and times γ
+        largest = max(float(weights.sum(dtype=np.float64)) * b, law.reach * b)  # and times γ
         weights = (weights if largest < _LARGEST_MACHINE_SUM else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._totals: Integers = upto[edges[1:]] - upto[edges[:-1]]
         # The weight below a bin and up to it, less the target:
         below, above = (upto[ends] - (upto[edges[:-1]] + self.targets)[group] for ends in (slice(-1), slice(1, None)))
         self._least = self._floors(below, above, edges)
-        radius = aims.cut + (aims.spread if aims.ties is None else aims.ties.spread)
+        radius = law.cut + (law.spread if law.ties is None else law.ties.spread)
         # Bins beyond the cut join the outer runs: their score is -C either way.
         near = (above > -radius) & (below < radius)
         self._lay(group[near], start[near], stop[near], below[near], above[near], radius)
@@ -268,22 +227,22 @@ class PointRuns:
     @cached_property
     def targets(self) -> Integers:
         """Each group's target t, in the scores' own unit."""
-        fraction = self._aims.fraction
+        fraction = self._law.fraction
         if 0 < fraction < 1:
             return self._totals // fraction.denominator * fraction.numerator  # a multiple of the denominator
-        inside: Integers = np.minimum(self._totals // 2, self._aims.rank)
+        inside: Integers = np.minimum(self._totals // 2, self._law.rank)
         return inside if fraction == 0 else self._totals - inside
 
     def _floors(self, below: Integers, above: Integers, edges: Integers) -> tuple[Integers, Integers]:
         """Return the least distances of each group's near pairs and of its far triples, by the weight of its ties."""
-        ties, nothing = self._aims.ties, np.zeros(len(self._totals), dtype=self._totals.dtype)
+        ties, nothing = self._law.ties, np.zeros(len(self._totals), dtype=self._totals.dtype)
         if ties is None:
             return nothing, nothing
         # X: the weight of each grid point within the window, as far as it exceeds c.
         within = np.minimum(above, ties.window) - np.maximum(below, -ties.window)
         upto = np.append(np.zeros(1, self._totals.dtype), np.cumsum(np.maximum(within - ties.harmless, 0)))
         more = upto[edges[1:]] - upto[edges[:-1]] - ties.doubt
-        a, b, cut = ties.gamma.numerator, ties.gamma.denominator, self._aims.cut
+        a, b, cut = ties.gamma.numerator, ties.gamma.denominator, self._law.cut
         # ⌊γ·(X - θ)⌋ for near pairs and ⌊γ·(θ - X)⌋ for far triples, as whole distances.
         return np.clip(more * a // b, 0, cut), np.clip(-more * a // b, 0, cut)
 
@@ -317,11 +276,11 @@ class PointRuns:
         begin = np.where(self._below <= shift, self._start, self._stop)
         end = np.concatenate([begin[..., 1:], begin[..., :1]], axis=-1)
         end[..., self._last] = self._points
-        return self._group, begin, end, np.minimum(distance, self._aims.cut)
+        return self._group, begin, end, np.minimum(distance, self._law.cut)
 
     def draw(self) -> DrawnPoints:
         """Draw each group's points."""
-        ties, near, ends = self._aims.ties, self._aims.spread, END_WEIGHT * self._points // 2  # half of it is even
+        ties, near, ends = self._law.ties, self._law.spread, END_WEIGHT * self._points // 2  # half of it is even
         few = max(self._points // POINTS_PER_WEIGHT, 1)
         pairs = self._tuples([-near, near], self._least[0], 2 * ends)
         # Even and odd pairs: both points have the same parity, so that their middle is a grid point.
@@ -331,7 +290,7 @@ class PointRuns:
         ]
         if ties is not None:
             kinds.append(self._tuples([-ties.spread, ties.spread, 0], self._least[1], few))
-        kind, points = draw_tuples(self._group, kinds, self._aims.rate)
+        kind, points = draw_tuples(self._group, kinds, self._law.rate)
         far = kind == 2  # after the even and the odd pairs
         low, high, *middle = (np.where(far, number, 2 * number + kind) for number in points)
         low, high = np.maximum(low, -1), np.minimum(high, self._points)
@@ -340,7 +299,7 @@ class PointRuns:
     def draw_single(self) -> Integers:
         """Draw each group's point for the target itself, with a probability proportional to e^(rate·score)."""
         _, begin, end, distance = self.runs(np.zeros((1, 1), dtype=self._totals.dtype))
-        _, (points,) = draw_tuples(self._group, [TupleKind(distance=distance, begin=begin, end=end)], self._aims.rate)
+        _, (points,) = draw_tuples(self._group, [TupleKind(distance=distance, begin=begin, end=end)], self._law.rate)
         return points
 
     def _tuples(self, shifts: Sequence[int], least: Integers, beyond: int) -> TupleKind:
@@ -462,7 +421,14 @@ class GroupedQuantile:
     contribution: Contribution = ONE_GROUP
     fixed_size: bool = False
     """Whether neighbours replace one row by another of the same group, so that the number of rows is public."""
-    aims: Aims = field(init=False)
+    spread: int = field(init=False)
+    """k: the distance below and above the target at which the two points aim."""
+    cut: int = field(init=False)
+    """C: scores end at -C."""
+    rank: int = field(init=False)
+    """r: the least and the greatest value are those of the r-th rank; 0 for quantiles."""
+    ties: Ties | None = field(init=False)
+    """When the outer points aim further away; None if they never do."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.fraction <= 1 or self.fraction.denominator > FINEST:
@@ -470,17 +436,8 @@ class GroupedQuantile:
             raise InvalidValueError("fraction", got=float(self.fraction), allowed=allowed)
         if self.fixed_size and self.contribution.cells > 1:
             raise InvalidValueError("fixed_size", got=True, allowed="False where a unit counts in several groups")
-        aims = Aims(
-            fraction=self.fraction,
-            points=self.points,
-            cell=self.cell,
-            rate=self.rate,
-            spread=self._spread(self.confidence),
-            cut=self._cut(),
-            rank=self._rank() if self._extreme else 0,
-            ties=self._ties(),
-        )
-        assign(self, aims=aims)
+        assign(self, spread=self._spread(self.confidence))
+        assign(self, cut=self._cut(), rank=self._rank() if self._extreme else 0, ties=self._ties())
 
     @property
     def span(self) -> int:
@@ -494,34 +451,42 @@ class GroupedQuantile:
         return self.epsilon / (self.span * self.contribution.cells)
 
     @property
+    def reach(self) -> int:
+        """The distance from the target up to which the histogram must be known point by point."""
+        near = self.cut + self.spread
+        return near if self.ties is None else max(near, self.cut + self.ties.spread, self.ties.window)
+
+    @property
     def event(self) -> Event:
         """The privacy event of a draw in every group."""
         return bounded_range_event(self.epsilon, self.contribution)
 
     def release(self, histograms: Sequence[Sparse]) -> DrawnIntervals:
         """Draw the quantile of every group, as a grid point, and the half-width of its interval."""
-        return draw_quantiles(self.aims, histograms)
+        if not len(histograms):
+            return DrawnIntervals(index=np.zeros(0, dtype=np.int64), half=np.zeros(0, dtype=np.int64))
+        return interval(PointRuns(self, histograms).draw(), self.points - 1, self.cell)
 
     def release_points(self, histograms: Sequence[Sparse]) -> Integers:
         """Draw of every group a single point that aims at the target itself, at the same price.
 
         Nothing is known of its interval, but it takes half as many rows (`rows_needed`).
         """
-        return draw_points(self.aims, histograms)
+        return PointRuns(self, histograms).draw_single() if len(histograms) else np.zeros(0, dtype=np.int64)
 
     def error(self, confidence: float = 0.95) -> float:
         """Return the distance, in rows, at which the interval's points aim: about the error of the quantile.
 
         That is for values that lie dense; the interval that is drawn with the answer knows how they lie.
         """
-        return (self._spread(confidence) + self.aims.rank) / self._row
+        return (self._spread(confidence) + self.rank) / self._row
 
     def target(self, rows: int) -> int:
         """Return the target t for a number of rows, in units of scores; as private as that number."""
         total = rows * self.row_weight
         if not self._extreme:
             return total * self.fraction.numerator
-        inside = min(self.aims.rank, total // 2)
+        inside = min(self.rank, total // 2)
         return total - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
@@ -531,7 +496,7 @@ class GroupedQuantile:
         sides: a target must lie so many rows inside that e^(rate·distance) exceeds the square of their number.
         """
         against = 2 * (math.log(END_WEIGHT + 1) + self._log_points)
-        inside = (self.aims.spread + against / float(self.rate)) / self._row
+        inside = (self.spread + against / float(self.rate)) / self._row
         return inside / float(min(self.fraction, 1 - self.fraction))
 
     @property
@@ -565,15 +530,14 @@ class GroupedQuantile:
 
     def _ties(self) -> Ties | None:
         """Return the parameters of ties and far triples; None where there are near pairs only."""
-        near = self._spread(self.confidence)
-        if self._extreme or not near or self._log_points < math.log(_FEWEST_POINTS_WITH_TIES):
+        if self._extreme or not self.spread or self._log_points < math.log(_FEWEST_POINTS_WITH_TIES):
             return None
         a, b = self.fraction.numerator, self.fraction.denominator
         gamma, speed = Fraction(max(a, b - a), b), float(self.rate)
         # The logarithm of the number of triples: each of three points may lie anywhere.
         wrong = 3 * self._log_points
         return Ties(
-            spread=near + math.ceil((wrong + 2) / speed),
+            spread=self.spread + math.ceil((wrong + 2) / speed),
             window=math.ceil((wrong + 3 + _DOUBT_EXPONENT) / (speed * float(gamma))),
             harmless=max(self._row, math.ceil(_HARMLESS_EXPONENT / speed)),
             doubt=math.ceil(_DOUBT_EXPONENT / (speed * float(gamma))),
@@ -587,7 +551,7 @@ class GroupedQuantile:
         weight of all that may lie there, and one with both points beyond, of which the inner one has no other place
         there than points, w·points·e^(-rate·(r + k)): each is at most half of what the confidence leaves.
         """
-        points, k, rate = self._log_points, self._spread(self.confidence), float(self.rate)
+        points, k, rate = self._log_points, self.spread, float(self.rate)
         outer = math.log(END_WEIGHT + 1) + points + math.log(2 / (1 - self.confidence))
         return max(math.ceil(outer / rate) + k, math.ceil((outer + points) / rate) - k)
 

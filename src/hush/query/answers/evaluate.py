@@ -56,7 +56,7 @@ from hush.query.answers.windows import (
 from hush.query.expressions import Column, Expression, Released, columns_in, with_columns
 from hush.query.functions.record import Array, as_array, key_array, nulls, objects
 from hush.query.plan import errs, is_count
-from hush.query.plan.estimators import Drawn
+from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import Plan
 from hush.query.relations import Frame
 from hush.query.released import Ends, enclose, evaluate, folds, least_widths, possible_widths, unsettled
@@ -299,7 +299,9 @@ class Composer:
         cells = AnswerCells(expression.type, noisy, values, raw, {source: (number, expression)})
         if noisy and isinstance(expression, Released):
             cells.truths = lambda: groups.truths(self._draws).get(expression.index)
-            if expression.type.kind.numeric and not isinstance(groups.plan.estimators[expression.index], Drawn):
+            if expression.type.kind.numeric and not isinstance(
+                groups.plan.estimators[expression.index], DrawnAggregate
+            ):
                 cells.ends = lambda: groups.ends(expression, self._missing)
             else:
                 # of a draw nothing is known but the public range of its values

@@ -21,15 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
-from hush.mechanisms import grouped
 from hush.mechanisms.grouped import exact_share, sum_error
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.draws import DrawKind
-from hush.query.plan.estimators import Drawn, Linear, Mean, Parts, added
+from hush.query.plan.draws import DrawKind, DrawnAggregate
+from hush.query.plan.estimators import Linear, Mean, Parts, added
 from hush.query.plan.plan import Funds, Plan, PlanTerms, at_price
 from hush.query.plan.stability import Matches, TighterLimits, uncounted
 from hush.query.question import Question
@@ -266,7 +265,7 @@ def shorter(plan: Plan, output: Expression) -> tuple[float, Fraction]:
 
 def error_times_rows(plan: Plan, output: Expression) -> float | None:
     """Return an approximate bound on an average's half-width, times its number of rows; None for others."""
-    estimator = _estimator(plan, output)
+    estimator = plan.estimator(output)
     missing = _missing_in_advance(plan, output)
     if not isinstance(estimator, Mean) or missing is None:
         return None
@@ -279,59 +278,36 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
 
 
 def rows_off(plan: Plan, output: Expression) -> float | None:
-    """Return the expected rank error of a quantile, in rows."""
+    """Return the expected rank error of a quantile, in rows; None for other outputs."""
     quantile = _quantile(plan, output)
-    if quantile is None:
-        return None
-    mechanism, fraction, confidence = quantile
-    if isinstance(mechanism, grouped.GroupedDistribution):
-        return mechanism.error(fraction, confidence)
-    return mechanism.error(confidence)
+    return None if quantile is None else plan.draw(quantile).rows_off(quantile)
 
 
 def rows_needed(plan: Plan, output: Expression) -> float | None:
     """Return the number of rows with which a quantile is known for any data; with fewer it may be any value."""
     quantile = _quantile(plan, output)
-    if quantile is None:
-        return None
-    mechanism, fraction, confidence = quantile
-    if isinstance(mechanism, grouped.GroupedDistribution):
-        return mechanism.rows_needed(fraction, confidence)
-    return mechanism.rows_needed()
+    return None if quantile is None else plan.draw(quantile).rows_needed(quantile)
 
 
-def _quantile(
-    plan: Plan, output: Expression
-) -> tuple[grouped.GroupedQuantile | grouped.GroupedDistribution, Fraction, float] | None:
-    """Return the mechanism of a quantile, which one it is and its confidence; None for other outputs."""
-    estimator = _estimator(plan, output)
-    if not isinstance(estimator, Drawn) or estimator.choice.kind is not DrawKind.QUANTILE:
-        return None
-    draw, index = plan.draw(estimator.number)
-    if isinstance(draw.mechanism, grouped.GroupedMode):
-        return None
-    return draw.mechanism, draw.choices[index].quantile, draw.confidences[index]
+def _quantile(plan: Plan, output: Expression) -> DrawnAggregate | None:
+    """Return the choice of an output that is a quantile; None for other outputs, MIN and MAX too."""
+    estimator = plan.estimator(output)
+    quantile = isinstance(estimator, DrawnAggregate) and estimator.kind is DrawKind.QUANTILE
+    return cast("DrawnAggregate", estimator) if quantile else None
 
 
 def errs(plan: Plan, output: Expression) -> bool:
     """Return whether an output will have a half-width: noisy numbers and quantiles do, a MODE does not."""
-    estimator = _estimator(plan, output)
-    if isinstance(estimator, Drawn):
-        return estimator.choice.kind is not DrawKind.MODE
+    estimator = plan.estimator(output)
+    if isinstance(estimator, DrawnAggregate):
+        return estimator.kind is not DrawKind.MODE
     return noisy(output) and output.type.kind.numeric
 
 
 def is_count(expression: Expression, plan: Plan) -> bool:
     """Return whether the output counts rows or units."""
-    estimator = _estimator(plan, expression)
+    estimator = plan.estimator(expression)
     return isinstance(estimator, Linear) and estimator.counts
-
-
-def _estimator(plan: Plan, output: Expression) -> object:
-    """Return the estimator of an output that is an aggregate; None for any other."""
-    if isinstance(output, Released) and output.source == "aggregate":
-        return plan.estimators[output.index]
-    return None
 
 
 _Form = tuple[dict[int, Fraction], Fraction]  # Σ aᵢ·(aggregate i) + b, as the aᵢ and b
@@ -357,7 +333,7 @@ def _form(plan: Plan, expression: Expression) -> _Form | None:
         case Literal(value=Fraction() as value):
             return {}, value
         case Released():
-            linear = isinstance(_estimator(plan, expression), Linear)
+            linear = isinstance(plan.estimator(expression), Linear)
             return ({expression.index: Fraction(1)}, Fraction(0)) if linear else None
         case Call(op=op) if op in _LINEAR:
             forms = [_form(plan, argument) for argument in expression.arguments]

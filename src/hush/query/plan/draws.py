@@ -19,14 +19,14 @@ Which of all these is taken depends on the question and the price alone: the lea
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
 from hush.mechanisms import grouped
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Expression
+from hush.query.expressions import Expression, Hashed, hashed_once
 from hush.query.plan.stability import Factor, Limits, Population, Units
 from hush.query.types import Value
 
@@ -56,6 +56,11 @@ class LineHistogram:
         width = -(-points // MAX_BINS)
         cell = -(-width // MAX_BINS)
         return cls(population=population, factor=factor, width=-(-width // cell) * cell, cell=cell)
+
+    @property
+    def expression(self) -> Expression:
+        """The expression with the values that are counted."""
+        return self.factor.expression
 
     @property
     def points(self) -> int:
@@ -99,8 +104,9 @@ class DrawKind(Enum):
     MODE = "mode"
 
 
+@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnAggregate:
+class DrawnAggregate(Hashed):
     """One pick in every group."""
 
     kind: DrawKind
@@ -129,64 +135,73 @@ class DrawnAggregate:
 class Draw:
     """A mechanism, and the choices that it makes from one histogram."""
 
-    choices: tuple[DrawnAggregate, ...]
-    """One; or several quantiles of one column."""
-    numbers: tuple[int, ...]
-    """The place of each among the question's choices."""
+    confidences: Mapping[DrawnAggregate, float]
+    """The choices, one or several quantiles of one column, each with how often its interval holds."""
+    histogram: Histogram
+    """The bins that are counted; for several quantiles without the finer cells of a single one."""
     mechanism: grouped.GroupedQuantile | grouped.GroupedMode | grouped.GroupedDistribution
     epsilon: Fraction
     """The share of the question's ε for these choices."""
-    confidences: tuple[float, ...]
-    """How often the interval of each holds."""
 
     @property
-    def choice(self) -> DrawnAggregate:
-        """The first of the choices: all have one histogram."""
-        return self.choices[0]
+    def choices(self) -> tuple[DrawnAggregate, ...]:
+        """The choices, in the order of the question."""
+        return tuple(self.confidences)
+
+    def rows_off(self, choice: DrawnAggregate) -> float:
+        """Return the expected error of a choice, in rows."""
+        if isinstance(self.mechanism, grouped.GroupedDistribution):
+            return self.mechanism.error(choice.quantile, self.confidences[choice])
+        return self.mechanism.error(self.confidences[choice])
+
+    def rows_needed(self, choice: DrawnAggregate) -> float:
+        """Return the number of rows with which a quantile is known for any data."""
+        assert not isinstance(self.mechanism, grouped.GroupedMode)  # noqa: S101 - the caller asks of quantiles
+        if isinstance(self.mechanism, grouped.GroupedDistribution):
+            return self.mechanism.rows_needed(choice.quantile, self.confidences[choice])
+        return self.mechanism.rows_needed()
 
     def error(self) -> float:
         """Return the sum of squared errors, in rows."""
-        if not isinstance(self.mechanism, grouped.GroupedDistribution):
-            return self.mechanism.error(self.confidences[0]) ** 2
-        pairs = zip(self.choices, self.confidences, strict=True)
-        return math.fsum(self.mechanism.error(choice.quantile, confidence) ** 2 for choice, confidence in pairs)
+        return math.fsum(self.rows_off(choice) ** 2 for choice in self.confidences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawPlanner:
     """Plans the choices of a question: for pure ε, or for the ρ of zCDP that implies (ε,δ)."""
 
-    choices: Sequence[DrawnAggregate]
-    shares: Sequence[Fraction]
-    """The share of ε for each choice."""
-    confidences: Sequence[float]
+    shares: Mapping[DrawnAggregate, Fraction]
+    """The choices, each with its share of ε."""
+    confidences: Mapping[DrawnAggregate, float]
     alone: Collection[object]
     """Quantiles that need noise of their own, because others are compared or computed with them."""
     bounds: Limits
 
     def made(self, rho: Fraction | None = None) -> tuple[Draw, ...]:
         """Return how they are made, for pure ε or for ρ: lists of quantiles from one distribution if that is better."""
-        joined = {number: self._single(number, rho) for number in range(len(self.choices))}
-        lists: dict[Histogram, list[Draw]] = {}
-        for pick in joined.values():
-            if pick.choice.kind is DrawKind.QUANTILE and pick.choice not in self.alone:
-                lists.setdefault(pick.choice.histogram, []).append(pick)
-        for several in lists.values():
-            together = self._together(several, rho) if len(several) > 1 else several[0]
-            if together.error() < math.fsum(pick.error() for pick in several):
-                for pick in several:
-                    del joined[pick.numbers[0]]
+        draws = {choice: self._single(choice, rho) for choice in self.shares}
+        lists: dict[Histogram, list[DrawnAggregate]] = {}
+        for choice in self.shares:
+            if choice.kind is DrawKind.QUANTILE and choice not in self.alone:
+                lists.setdefault(choice.histogram, []).append(choice)
+        for choices in lists.values():
+            if len(choices) == 1:
+                continue
+            together = self._together(choices, rho)
+            if together.error() < math.fsum(draws[choice].error() for choice in choices):
                 # in the place of the first, so that the order of draws follows the question
-                joined[together.numbers[0]] = together
-        return tuple(joined[number] for number in sorted(joined))
+                first, *others = choices
+                draws[first] = together
+                for choice in others:
+                    del draws[choice]
+        return tuple(draws.values())
 
-    def _single(self, number: int, rho: Fraction | None) -> Draw:
-        choice, bounds, confidence = self.choices[number], self.bounds, self.confidences[number]
+    def _single(self, choice: DrawnAggregate, rho: Fraction | None) -> Draw:
         # the ρ of all choices adds up, so each gets an equal part; of that, a draw in one group has bounded range
         # ε/groups, hence is (ε/groups)²/8-zCDP: ε = √(8·groups·ρ), rounded down
-        epsilon = self.shares[number]
+        bounds, confidence, epsilon = self.bounds, self.confidences[choice], self.shares[choice]
         if rho is not None:
-            squared = 8 * bounds.groups * rho / len(self.choices)
+            squared = 8 * bounds.groups * rho / len(self.shares)
             epsilon = Fraction(math.isqrt(math.floor(squared * _ROOT**2)), _ROOT)
         histogram = choice.histogram
         weight, rows, contribution = choice.weight(bounds), bounds.rows, bounds.contribution
@@ -208,33 +223,24 @@ class DrawPlanner:
                 values=values, epsilon=epsilon, row_weight=weight, rows=rows, contribution=contribution
             )
         return Draw(
-            choices=(choice,),
-            numbers=(number,),
-            mechanism=mechanism,
-            epsilon=self.shares[number],
-            confidences=(confidence,),
+            confidences={choice: confidence}, histogram=histogram, mechanism=mechanism, epsilon=self.shares[choice]
         )
 
-    def _together(self, several: list[Draw], rho: Fraction | None) -> Draw:
+    def _together(self, choices: list[DrawnAggregate], rho: Fraction | None) -> Draw:
         """Return one draw of several quantiles from one noisy distribution, at the price of the separate draws."""
-        histogram, bounds = several[0].choice.histogram, self.bounds
+        histogram, bounds = choices[0].histogram, self.bounds
         assert isinstance(histogram, LineHistogram)  # noqa: S101 - quantiles lie on a line
-        epsilon = sum((pick.epsilon for pick in several), Fraction(0))
+        epsilon = sum((self.shares[choice] for choice in choices), Fraction(0))
         mechanism = grouped.GroupedDistribution(
             bins=histogram.bins,
-            rho=None if rho is None else rho * len(several) / len(self.choices),
+            rho=None if rho is None else rho * len(choices) / len(self.shares),
             laplace=epsilon if rho is None else None,
             points=histogram.points,
             cell=histogram.width,
-            row_weight=several[0].choice.weight(bounds),
+            row_weight=choices[0].weight(bounds),
             rows=bounds.rows,
             contribution=bounds.contribution,
         )
-        return Draw(
-            # the noisy distribution counts whole bins, so finer cells are of no use
-            choices=tuple(replace(pick.choice, histogram=histogram.coarse) for pick in several),
-            numbers=tuple(pick.numbers[0] for pick in several),
-            mechanism=mechanism,
-            epsilon=epsilon,
-            confidences=tuple(pick.confidences[0] for pick in several),
-        )
+        confidences = {choice: self.confidences[choice] for choice in choices}
+        # the noisy distribution counts whole bins, so finer cells are of no use
+        return Draw(confidences=confidences, histogram=histogram.coarse, mechanism=mechanism, epsilon=epsilon)

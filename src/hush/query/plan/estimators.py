@@ -307,16 +307,7 @@ def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, 
     return plausible
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A choice by the exponential mechanism."""
-
-    choice: DrawnAggregate
-    number: int
-    """Its place among the plan's picks."""
-
-
-Estimator = Linear | Mean | Moment | Drawn
+Estimator = Linear | Mean | Moment | DrawnAggregate
 
 
 _TINY = Fraction(1, 10**250)
@@ -420,7 +411,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             choice = DrawnAggregate(kind=DrawKind(kind.value), histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
-    return Drawn(choice=choice, number=needs.choices.index(choice))
+    return needs.choices[needs.choices.index(choice)]
 
 
 def _counted(aggregate: Aggregate, population: Population, source: CountSource | None, needs: Needs) -> Estimator:

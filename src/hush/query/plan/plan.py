@@ -27,10 +27,10 @@ from hush.accounting.events import Event
 from hush.mechanisms import grouped
 from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, sum_error, zcdp_budget
 from hush.query.errors import TooSmallError, UnplannableError
-from hush.query.expressions import Column, Expression
+from hush.query.expressions import Column, Expression, Released
 from hush.query.functions import describe as written
-from hush.query.plan.draws import Draw, DrawnAggregate, DrawPlanner, LineHistogram
-from hush.query.plan.estimators import Drawn, Estimator, Linear, Mean, Needs, Parts, compile_aggregates
+from hush.query.plan.draws import Draw, DrawnAggregate, DrawPlanner
+from hush.query.plan.estimators import Estimator, Linear, Mean, Needs, Parts, compile_aggregates
 from hush.query.plan.keys import (
     MANY_KEYS,
     MAX_KEYS,
@@ -152,10 +152,15 @@ class Plan:
             for each in (*mechanisms, *(noise.law for noise in self.noises), *(draw.mechanism for draw in self.draws))
         )
 
-    def draw(self, number: int) -> tuple[Draw, int]:
-        """Return the draw that makes the choice of this number, and the choice's place in it."""
-        draw = next(draw for draw in self.draws if number in draw.numbers)
-        return draw, draw.numbers.index(number)
+    def draw(self, choice: DrawnAggregate) -> Draw:
+        """Return the draw that makes a choice."""
+        return next(draw for draw in self.draws if choice in draw.confidences)
+
+    def estimator(self, output: Expression) -> Estimator | None:
+        """Return the estimator of an output that is an aggregate; None for any other."""
+        if isinstance(output, Released) and output.source == "aggregate":
+            return self.estimators[output.index]
+        return None
 
     @property
     def laws(self) -> dict[Statistic, GroupedNoise]:
@@ -250,9 +255,8 @@ def at_price(
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
     deciding = frozenset() if winners is None else winners.deciding
     choosing = DrawPlanner(
-        choices=needs.choices,
-        shares=drawn,
-        confidences=[certain if choice in deciding else confidence for choice in needs.choices],
+        shares=dict(zip(needs.choices, drawn, strict=True)),
+        confidences={choice: certain if choice in deciding else confidence for choice in needs.choices},
         alone=_computed_together(question, estimators) | deciding if needs.choices else frozenset(),
         bounds=bounds,
     )
@@ -348,7 +352,7 @@ def _computed_together(question: Question, estimators: tuple[Estimator, ...]) ->
     compared: set[object] = set()
     for _, output in question.outputs:
         read = [estimators[aggregate] for aggregate in aggregates_in(output)]
-        drawn = [estimator.choice for estimator in read if isinstance(estimator, Drawn)]
+        drawn = [estimator for estimator in read if isinstance(estimator, DrawnAggregate)]
         histograms = [choice.histogram for choice in drawn]
         compared.update(choice for choice in drawn if histograms.count(choice.histogram) > 1)
     return frozenset(compared)
@@ -362,9 +366,9 @@ def _protected(
     Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
     which is more than the sum of their parts.
     """
-    preferred, drawn = funds.prefer_gaussian, sum(choosing.shares, Fraction(0))
+    preferred, drawn = funds.prefer_gaussian, sum(choosing.shares.values(), Fraction(0))
     noises, gaussian = _noises(needs, choosing.bounds, numeric, funds.rho(numeric, delta), preferred=preferred)
-    if not choosing.choices:
+    if not choosing.shares:
         return noises, (), gaussian
     draws, divergent = choosing.made(), False
     if rho := funds.rho(drawn, delta):
@@ -433,9 +437,7 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
             words, population = "count of units", item.population
         case tuple():
             histogram, kind = item[0].histogram, item[0].kind.value + ("s" if len(item) > 1 else "")
-            expressions = (
-                histogram.factor.expression if isinstance(histogram, LineHistogram) else histogram.expression,
-            )
+            expressions = (histogram.expression,)
             which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
             words, population = f"{kind} {which} of" if which else f"{kind} of", histogram.population
         case _:
@@ -463,7 +465,7 @@ def caveats(
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
     quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, grouped.GroupedQuantile)]
-    ranks = [-(-quantile.aims.rank // quantile.row_weight) for quantile in quantiles if quantile.aims.rank]
+    ranks = [-(-quantile.rank // quantile.row_weight) for quantile in quantiles if quantile.rank]
     if ranks:
         lines.append(
             f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
@@ -473,7 +475,7 @@ def caveats(
     lines += _value_caveats(question, bounds, estimators, unit)
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
-    elif any(quantile.aims.ties is not None for quantile in quantiles):
+    elif any(quantile.ties is not None for quantile in quantiles):
         lines.append(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
@@ -511,7 +513,7 @@ def _value_caveats(question: Question, bounds: Limits, estimators: tuple[Estimat
     distinct = False
     for estimator in estimators:
         if not isinstance(estimator, Linear | Mean):
-            clamped = clamped or not isinstance(estimator, Drawn)
+            clamped = clamped or not isinstance(estimator, DrawnAggregate)
             continue
         first = estimator.count[0][0] if isinstance(estimator, Mean) else estimator.parts[0][0]
         distinct = distinct or isinstance(first, Distinct)

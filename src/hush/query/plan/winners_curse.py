@@ -158,5 +158,5 @@ def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
             sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
             return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
         case _:
-            return frozenset([estimator.choice])
+            return frozenset([estimator])
     return frozenset(statistic for statistic, factor in parts if factor)

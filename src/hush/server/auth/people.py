@@ -427,7 +427,7 @@ class People:
         return hmac.new(scrambled.encode(), b"familiar\0" + name.encode(), "sha256").hexdigest()
 
     def _stored(self, name: str, column: str) -> list[Any]:
-        """Return what a column says of a person; nothing if there is no such person."""
+        """Return the value of a column for a person; nothing if there is no such person."""
         return [row[0] for row in self.storage.rows(f"SELECT {column} FROM hush_people WHERE name = ?", name)]  # noqa: S608 - ours
 
     def can_sign_in(self) -> bool:

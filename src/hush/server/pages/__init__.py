@@ -26,4 +26,4 @@ __all__ = ["ROUTES", "refused"]
 
 ROUTES = Routes([*layout.ROUTES, *account.SIGN_IN])
 for _module in (ask, answers, dashboards, releases, streams, budget, tables, owner, account):
-    ROUTES += [replace(route, handler=with_problem_page(route.handler)) for route in _module.ROUTES]
+    ROUTES += [replace(route, handler=with_problem_page(route)) for route in _module.ROUTES]

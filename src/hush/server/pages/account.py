@@ -160,41 +160,38 @@ async def account_page(visit: Visit, error: HushError | None = None, **values: A
     return await show(visit, "account.html", 200 if error is None else 422, error=error, **{**defaults, **values})
 
 
-@ROUTES.page("POST /account", SIGNED_IN)
+@ROUTES.page("POST /account", SIGNED_IN, refused=account_page)
 async def change_account(visit: Visit) -> Response:
     """Make or end a token, end a session, or set the password or the second factor."""
     form, people, who = await visit.request.form(), visit.people, visit.who
     name, old, code = str(form.get("id", "")), str(form.get("old", "")), str(form.get("code", ""))[:100]
-    try:
-        match form.get("act"):
-            case "token":
-                visit.check_rate(Rate.TOKENS)
-                scopes = [scope for scope in SCOPES[:2] if scope in who.scopes]
-                label = str(form.get("label", ""))[:200]
-                _, secret = people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
-                return await account_page(visit, secret=secret)
-            case "revoke":
-                visit.revoke_token(name)
-            case "end":
-                visit.end_session(name)
-            case "password":
-                await check_password(visit, old, "The old password is not right.")
-                await asyncio.to_thread(people.set_password, who.name, str(form.get("new", "")))
-                return await account_page(visit, good="The password is set. Sign in with it from now on.")
-            case "factor" | "factor-on" | "factor-off" if not who.session or who.token:
-                raise ForbiddenError("A second factor is set up in a browser, by who signed in without a token.")
-            case "factor":
-                await check_password(visit, old, "The password is not right.")
-                return await account_page(visit, factor=people.begin_factor(who.name))
-            case "factor-on":
-                visit.check_rate(Rate.CODES)
-                return await account_page(visit, recovery=", ".join(people.confirm_factor(who.name, code)))
-            case "factor-off":
-                visit.check_rate(Rate.CODES)
-                if not people.use_code(who.name, code):
-                    visit.note_failure("code")
-                    raise ForbiddenError("The code is not right.")
-                people.drop_factor(who.name)
-    except HushError as error:
-        return await account_page(visit, error)
+    match form.get("act"):
+        case "token":
+            visit.check_rate(Rate.TOKENS)
+            scopes = [scope for scope in SCOPES[:2] if scope in who.scopes]
+            label = str(form.get("label", ""))[:200]
+            _, secret = people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
+            return await account_page(visit, secret=secret)
+        case "revoke":
+            visit.revoke_token(name)
+        case "end":
+            visit.end_session(name)
+        case "password":
+            await check_password(visit, old, "The old password is not right.")
+            await asyncio.to_thread(people.set_password, who.name, str(form.get("new", "")))
+            return await account_page(visit, good="The password is set. Sign in with it from now on.")
+        case "factor" | "factor-on" | "factor-off" if not who.session or who.token:
+            raise ForbiddenError("A second factor is set up in a browser, by who signed in without a token.")
+        case "factor":
+            await check_password(visit, old, "The password is not right.")
+            return await account_page(visit, factor=people.begin_factor(who.name))
+        case "factor-on":
+            visit.check_rate(Rate.CODES)
+            return await account_page(visit, recovery=", ".join(people.confirm_factor(who.name, code)))
+        case "factor-off":
+            visit.check_rate(Rate.CODES)
+            if not people.use_code(who.name, code):
+                visit.note_failure("code")
+                raise ForbiddenError("The code is not right.")
+            people.drop_factor(who.name)
     return await account_page(visit)

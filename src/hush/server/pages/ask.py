@@ -57,19 +57,13 @@ _MOST_BARS = 8
 _USUAL = 25
 """The proposed price is the limit of the smaller budget over this, whatever is left: it stays while there is room."""
 _MOVED = ("prices", "odds", "takes", "more", "bars", "outputs")
-"""What the page's script needs to move the slider."""
+"""The values with which the page's script moves the slider."""
 
 
 @ROUTES.page("GET /ask", ANALYST)
-async def ask_page(
-    visit: Visit,
-    values: QueryParams | FormData | None = None,
-    *,
-    error: HushError | None = None,
-    tried: Answer | None = None,
-) -> Response:
+async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answer | None = None) -> Response:
     """Show a question, with its price and expected error before it is charged."""
-    values = visit.query if values is None else values
+    values = await visit.fields()
     question = text_of(values, "q", 50_000)
     data_set = await data_set_named(visit, text_of(values, "data", 200))
     preview: dict[str, Any] | None = None
@@ -115,7 +109,7 @@ async def led_to(address: str, visit: Visit, names: Mapping[str, int]) -> Respon
     return RedirectResponse(f"{address}?{urlencode(query)}", 303)
 
 
-@ROUTES.page("POST /ask", ANALYST, "ask")
+@ROUTES.page("POST /ask", ANALYST, "ask", refused=ask_page)
 async def ask(visit: Visit) -> Response:
     """Ask, and lead to the answer."""
     form = await visit.request.form()
@@ -123,27 +117,18 @@ async def ask(visit: Visit) -> Response:
     terms |= {"epsilon": epsilon} if (epsilon := text_of(form, "epsilon", 60).strip()) else {}
     terms |= {"fresh": True} if "fresh" in form else {}
     terms |= {"reason": reason} if (reason := text_of(form, "reason", 2000).strip()) else {}
-    try:
-        name = text_of(form, "request", 200) or None
-        answer = await visit.ask(text_of(form, "q", 50_000), request=name, **terms)
-    except HushError as error:
-        return await ask_page(visit, form, error=error)
+    name = text_of(form, "request", 200) or None
+    answer = await visit.ask(question=text_of(form, "q", 50_000), request=name, **terms)
     return RedirectResponse(f"/answers/{answer.receipt}{'?again=1' if answer.repeated else ''}", 303)
 
 
-@ROUTES.page("POST /try", ANALYST)
+@ROUTES.page("POST /try", ANALYST, refused=ask_page)
 async def try_out(visit: Visit) -> Response:
     """Answer a question from made-up rows, for nothing."""
     form = await visit.request.form()
-    terms: dict[str, Any] = {
-        "epsilon": text_of(form, "epsilon", 60).strip() or "0.1",
-        "data": text_of(form, "data", 200) or None,
-    }
-    try:
-        answer = await visit.dummy(text_of(form, "q", 50_000), rate=Rate.TRIES, **terms)
-    except HushError as error:
-        return await ask_page(visit, form, error=error)
-    return await ask_page(visit, form, tried=answer)
+    epsilon, data = text_of(form, "epsilon", 60).strip() or "0.1", text_of(form, "data", 200) or None
+    answer = await visit.dummy(question=text_of(form, "q", 50_000), rate=Rate.TRIES, epsilon=epsilon, data=data)
+    return await ask_page(visit, tried=answer)
 
 
 def _examples(data_set: dict[str, Any] | None) -> list[str]:

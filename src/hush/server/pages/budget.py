@@ -200,27 +200,17 @@ def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView
     return figures
 
 
-@ROUTES.page("POST /requests", ANALYST, "ask")
+@ROUTES.page("POST /requests", ANALYST, "ask", refused=requests_page)
 async def ask_for_budget(visit: Visit) -> Response:
     """Record a wish for a larger budget."""
-    epsilon, reason, data = (
-        await visit.field("epsilon", 60),
-        await visit.field("reason", 2000),
-        await visit.field("data"),
-    )
-    try:
-        await visit.request_budget(epsilon=epsilon, reason=reason, data=data)
-    except HushError as error:
-        return await requests_page(visit, error)
+    epsilon, reason = await visit.field("epsilon", 60), await visit.field("reason", 2000)
+    await visit.request_budget(epsilon=epsilon, reason=reason, data=await visit.field("data"))
     return RedirectResponse("/requests", 303)
 
 
-@ROUTES.page("POST /requests/{number}", OWNER)
+@ROUTES.page("POST /requests/{number}", OWNER, refused=requests_page)
 async def decide(visit: Visit) -> Response:
     """Approve or decline a request."""
     approve, reason = await visit.field("act") == "approve", await visit.field("reason", 2000)
-    try:
-        await visit.decide(number_in(visit), approve=approve, reason=reason)
-    except HushError as error:
-        return await requests_page(visit, error)
+    await visit.decide(number_in(visit), approve=approve, reason=reason)
     return RedirectResponse("/requests", 303)

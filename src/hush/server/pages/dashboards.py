@@ -51,13 +51,10 @@ def _head(dashboard: Dashboard, visit: Visit) -> dict[str, Any]:
     }
 
 
-@ROUTES.page("POST /dashboards", ANALYST, "ask")
+@ROUTES.page("POST /dashboards", ANALYST, "ask", refused=list_page)
 async def make(visit: Visit) -> Response:
     """Make a dashboard."""
-    try:
-        dashboard = await dashboards.made(visit, await visit.field("title", 1000), await visit.field("data"))
-    except HushError as error:
-        return await list_page(visit, error)
+    dashboard = await dashboards.made(visit, await visit.field("title", 1000), await visit.field("data"))
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)
 
 
@@ -129,34 +126,31 @@ def _tile(shown_tile: TileAnswer) -> dict[str, Any]:
     }
 
 
-@ROUTES.page("POST /dashboards/{identity}", ANALYST, "ask")
+@ROUTES.page("POST /dashboards/{identity}", ANALYST, "ask", refused=dashboard_page)
 async def change(visit: Visit) -> Response:
     """Unpin a tile, name the readers, or remove a dashboard."""
     identity = visit.path["identity"]
     dashboard = await dashboards.owned(visit, identity)
-    try:
-        match await visit.field("act"):
-            case "remove":
-                dashboards.DashboardStore(visit.people.storage).remove(identity)
-                return RedirectResponse("/dashboards", 303)
-            case "unpin":
-                dashboards.unpin(visit, dashboard, await visit.field("tile", 64))
-            case "readers":
-                text = await visit.field("readers", 5000)
-                names = tuple(name.strip() for name in text.split(",") if name.strip())
-                await dashboards.share_with(visit, dashboard, "analysts" if text == "analysts" else names)
-    except HushError as error:
-        return await dashboard_page(visit, error)
+    match await visit.field("act"):
+        case "remove":
+            dashboards.DashboardStore(visit.people.storage).remove(identity)
+            return RedirectResponse("/dashboards", 303)
+        case "unpin":
+            dashboards.unpin(visit, dashboard, await visit.field("tile", 64))
+        case "readers":
+            text = await visit.field("readers", 5000)
+            names = tuple(name.strip() for name in text.split(",") if name.strip())
+            await dashboards.share_with(visit, dashboard, "analysts" if text == "analysts" else names)
     return RedirectResponse(f"/dashboards/{identity}", 303)
 
 
-@ROUTES.page("POST /dashboards/{identity}/refresh", ANALYST, "ask")
+@ROUTES.page("POST /dashboards/{identity}/refresh", ANALYST, "ask", refused=dashboard_page)
 async def refresh(visit: Visit) -> Response:
     """Refresh all tiles for one price."""
     return await _paid(visit, await dashboards.owned(visit, visit.path["identity"]))
 
 
-@ROUTES.page("POST /dashboards/{identity}/read", ANALYST, "ask")
+@ROUTES.page("POST /dashboards/{identity}/read", ANALYST, "ask", refused=dashboard_page)
 async def read(visit: Visit) -> Response:
     """Read the answers of somebody else's dashboard, at their price to one's own budget."""
     return await _paid(visit, await dashboards.opened_by(visit, visit.path["identity"]))
@@ -164,11 +158,8 @@ async def read(visit: Visit) -> Response:
 
 async def _paid(visit: Visit, dashboard: Dashboard) -> Response:
     name = await visit.field("request")
+    if not name:
+        raise InvalidValueError("request", got=name, allowed="the request id that the form shows with the price")
     pay = dashboards.refresh if dashboard.maker == visit.name else dashboards.read
-    try:
-        if not name:
-            raise InvalidValueError("request", got=name, allowed="the request id that the form shows with the price")
-        await pay(visit, dashboard, name, await visit.field("priced", 64))
-    except HushError as error:
-        return await dashboard_page(visit, error)
+    await pay(visit, dashboard, name, await visit.field("priced", 64))
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)

@@ -26,7 +26,7 @@ from hush.ledger import AccountView, ApprovalNeededError, Role
 from hush.server import errors
 from hush.server.auth import sessions
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError, UnknownPlaceError
-from hush.server.routes import ANYBODY, NOBODY, Handler, Routes, Visit
+from hush.server.routes import ANYBODY, NOBODY, Handler, Route, Routes, Visit
 from hush.server.service import Service
 
 ROUTES = Routes()
@@ -156,12 +156,17 @@ async def show(
     return draw(visit, template, status, **{**head, **values})
 
 
-def with_problem_page(handler: Handler) -> Handler:
-    """Return a handler that shows refusals as pages, with the words of the command line."""
+def with_problem_page(route: Route) -> Handler:
+    """Return the handler of a page, which shows refusals as pages, with the words of the command line."""
 
     async def wrapper(visit: Visit) -> Response:
         try:
-            return await handler(visit)
+            try:
+                return await route.handler(visit)
+            except HushError as error:
+                if route.refused is None or isinstance(error, UnknownPlaceError):  # what is not there has no page
+                    raise
+                return await route.refused(visit, error=error)
         except SignInError:
             raise
         except HushError as error:

@@ -10,13 +10,13 @@ owner sees before it is saved.
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import unified_diff
 from pathlib import Path
 from types import MappingProxyType
@@ -25,17 +25,28 @@ from typing import Any
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from hush.core import HushError, InvalidValueError, exact
+from hush.core import HushError, InvalidValueError
 from hush.core.storage import SEPARATORS
 from hush.curator.data_sets import read_policy
 from hush.curator.owner import NewTable, check, table_files, tables_of_files
 from hush.ledger import Actor, LedgerMissingError, Role
 from hush.mechanisms import propose_delta
-from hush.policy.draft import draft, first_words
+from hush.policy.draft import (
+    EVERY_ROW,
+    Draft,
+    analyst_section,
+    checked_words,
+    first_words,
+    read_count,
+    read_delta,
+    read_epsilon,
+    read_list,
+)
 from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger, open_ledger
 from hush.query.date_formats import format_like
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
+from hush.query.types import Kind
 from hush.server.auth.sessions import CSRF_FIELD
 from hush.server.pages.ask import odds
 from hush.server.pages.layout import show
@@ -44,13 +55,10 @@ from hush.server.routes import OWNER, Routes, Visit
 ROUTES = Routes()
 MOST_COLUMNS = 500
 """The largest number of columns that the form about them has room for."""
-_TYPES = ("text", "integer", "decimal", "boolean", "date", "timestamp")
-"""The types that a column of a file without types can have."""
 _SHOWN_CHARGES = 500
 _EDIT = "policy"
 _WRITTEN = ("separator", "encoding", "decimal")
 _ENCODINGS = ("utf-8", "windows-1252", "latin-1", "utf-16")
-EVERY_ROW = "every row is another person"
 
 
 def files_beside(policy: str) -> list[str]:
@@ -75,78 +83,42 @@ def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxy
     return tables
 
 
-def drafted(tables: list[NewTable], form: FormData) -> str:
-    """Return the policy drafted from an owner's answers."""
+def drafted(tables: list[NewTable], form: FormData) -> Draft:
+    """Return the draft that an owner's answers make."""
 
-    def said(name: str) -> str:
+    def said(name: str, otherwise: str = "") -> str:
         value = form.get(name, "")
-        return value.strip() if isinstance(value, str) else ""
+        return (value.strip() if isinstance(value, str) else "") or otherwise
 
-    unit = said("unit")
-    if not unit:
-        raise InvalidValueError(
-            "unit", got="nothing", allowed="the column that says whose row it is", hint="Choose one."
-        )
-    declarations: dict[tuple[str, str], dict[str, Any]] = {}
-    dates = format_like(said("dates")) if said("dates") else ""
-    for table in tables:
-        for column, sql_type in table.columns:
-            field = f"{table.name}.{column}"
-            words: dict[str, Any] = first_words(sql_type)
-            if kind := said(f"type {field}"):
-                if kind not in _TYPES:
-                    raise InvalidValueError(f"type of {column}", got=kind, allowed=f"one of {', '.join(_TYPES)}")
-                words = {"type": kind}
-            kind = words.get("type", "")
-            dated = table.untyped and (kind == "date" or (kind == "timestamp" and "%H" in dates))
-            if date_format := said(f"format {field}") or (dates if dated else ""):
-                words["format"] = date_format
-            if values := said(f"values {field}"):
-                words["values"] = _listed(values, column)
-            if (lower := said(f"lower {field}")) and (upper := said(f"upper {field}")):
-                words |= {"lower": lower, "upper": upper}
-            if words:
-                declarations[table.name, column] = words
-    epsilon, delta = said("epsilon"), said("delta") or "0"
-    exact(epsilon, "epsilon"), exact(delta, "delta")
-    limits = {
-        table.name: (
-            _whole(said(f"max_groups {table.name}"), "max_groups", MAX_GROUPS),
-            _whole(said(f"max_rows {table.name}"), "max_rows", MAX_ROWS),
+    def words(table: NewTable, column: str, sql_type: str) -> dict[str, Any]:
+        field = f"{table.name}.{column}"
+        kind = said(f"type {field}")
+        answers: dict[str, Any] = {key: said(f"{key} {field}") for key in ("format", "values", "lower", "upper")}
+        if answers["values"]:
+            answers["values"] = read_list(answers["values"], f"values of {column}")
+        declared = {"type": kind} if kind else first_words(sql_type)
+        declared |= {key: answer for key, answer in answers.items() if answer}
+        return checked_words(column, declared) if declared else {}
+
+    draft = Draft(
+        tables=tables,
+        data=said("data", "mydata"),
+        dates=format_like(said("dates")) if said("dates") else "",
+        epsilon=read_epsilon(said("epsilon"), "epsilon"),
+        delta=read_delta(said("delta", "0"), "delta"),
+        analysts=[said("analyst", "alice")],
+    )
+    unit = draft.read_unit(said("unit"), "unit")
+    described = [
+        replace(
+            table,
+            max_groups=read_count(said(f"max_groups {table.name}", "1"), "max_groups", MAX_GROUPS),
+            max_rows=read_count(said(f"max_rows {table.name}", "1"), "max_rows", MAX_ROWS),
+            words={column: words(table, column, sql_type) for column, sql_type in table.columns_but(unit).items()},
         )
         for table in tables
-    }
-    text = draft(
-        [(table.name, column, kind) for table in tables for column, kind in table.columns],
-        sources={table.name: table.origin for table in tables},
-        said=declarations,
-        untyped={table.name for table in tables if table.untyped},
-        reading={table.name: table.reading for table in tables},
-        limits=limits,
-        data=said("data") or "mydata",
-        unit=None if unit == EVERY_ROW else unit,
-        epsilon=epsilon,
-        delta=delta,
-        analysts=[said("analyst") or "alice"],
-    )
-    return text.replace('unit = ""\n', "") if unit == EVERY_ROW else text
-
-
-def _listed(values: str, column: str) -> list[str]:
-    """Return values that are separated by commas; one with a comma in it stands in double quotes."""
-    try:
-        (texts,) = csv.reader([values], skipinitialspace=True)
-    except (csv.Error, ValueError):
-        allowed = "values in one line, separated by commas"
-        raise InvalidValueError(f"values of {column}", got=values, allowed=allowed) from None
-    return [text.strip() for text in texts if text.strip()]
-
-
-def _whole(said: str, name: str, largest: int) -> str:
-    # The length is looked at first: int() fails for texts of thousands of digits.
-    if said and not (said.isascii() and said.isdecimal() and len(said) <= 18 and 1 <= int(said) <= largest):
-        raise InvalidValueError(name, got=said, allowed=f"a whole number from 1 to {largest}")
-    return said or "1"
+    ]
+    return replace(draft, unit=unit, tables=described)
 
 
 @ROUTES.page("GET /data", OWNER)
@@ -171,7 +143,7 @@ async def data_page(visit: Visit, error: HushError | None = None, **values: Any)
         "files": files_beside(policy),
         "separators": SEPARATORS,
         "encodings": _ENCODINGS,
-        "types": _TYPES,
+        "types": [Kind.TEXT.value, *(kind.value for kind in Kind if kind is not Kind.TEXT)],
         "delta": f"1e{math.log10(propose_delta()):.0f}",
         "every_row": EVERY_ROW,
         "analysts": [name for name, roles in people.names().items() if Role.ANALYST in roles],
@@ -213,7 +185,7 @@ async def read_page(visit: Visit) -> Response:
         visit.people.note("read-rows", file=name)
         values["preview"] = await asyncio.to_thread(lambda: {table.name: table.preview() for table in tables})
         if "unit" in said and "again" not in form:
-            text = drafted(tables, form)
+            text = drafted(tables, form).to_toml()
             values |= {"review": text, **await asyncio.to_thread(_findings, policy, text)}
     except HushError as error:
         return await data_page(visit, error, **values)
@@ -383,15 +355,10 @@ def _add(visit: Visit, name: str, form: FormData) -> None:
     if data not in policy.data:
         raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(policy.data)}")
     delta = str(form.get("delta", "")).strip() or "0"
-    exact(epsilon, "epsilon"), exact(delta, "delta")
+    section = analyst_section(name, data, read_epsilon(epsilon, "epsilon"), read_delta(delta, "delta"))
     visit.people.add(name, roles=[role])
-    block = (
-        f"\n[analysts.{json.dumps(name)}]\ndata = [{json.dumps(data)}]\n"
-        f"budget = {{ epsilon = {json.dumps(epsilon)}, delta = {json.dumps(delta)} }}\n"
-    )
-    text = Path(visit.settings.policy).read_text(encoding="utf-8")
     try:
-        _saved(visit, f"{text.rstrip()}\n{block}", ledger=False)
+        _saved(visit, "\n".join([_text(visit.settings.policy).rstrip(), "", *section, ""]), ledger=False)
     except BaseException:
         visit.people.remove(name)
         raise

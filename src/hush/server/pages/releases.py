@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from starlette.datastructures import FormData, QueryParams
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
@@ -64,11 +63,9 @@ _PREFIX = "in "
 
 
 @ROUTES.page("GET /releases", ANALYST)
-async def releases_page(
-    visit: Visit, values: QueryParams | FormData | None = None, *, error: HushError | None = None
-) -> Response:
+async def releases_page(visit: Visit, *, error: HushError | None = None) -> Response:
     """Show the form for a release, its price and error, and the releases made before."""
-    values = visit.query if values is None else values
+    values = await visit.fields()
     kind = text_of(values, "kind", 20)
     kind = kind if kind in KINDS else "marginals"
     data = text_of(values, "data", 200)
@@ -141,7 +138,7 @@ async def explain(visit: Visit) -> Response:
     return await led_to("/releases", visit, names | {"horizon": 100, "name": 64})
 
 
-@ROUTES.page("POST /releases", ANALYST, "ask")
+@ROUTES.page("POST /releases", ANALYST, "ask", refused=releases_page)
 async def make(visit: Visit) -> Response:
     """Make a release, and lead to it."""
     form = await visit.request.form()
@@ -150,16 +147,13 @@ async def make(visit: Visit) -> Response:
         raise UnknownPlaceError
     fields = {name: text_of(form, name, 200).strip() for name in ("epsilon", *_FIELDS[kind])}
     request = text_of(form, "request", 200) or uuid.uuid4().hex
-    try:
-        terms = _terms(kind, text_of(form, "q", 50_000), fields, text_of(form, "data", 200))
-        if kind == "stream":
-            terms["name"] = fields["name"]
-            await visit.at_work(request, lambda curator, request: curator.stream.create(request=request, **terms).name)
-            return RedirectResponse(f"/streams/{quote(fields['name'], safe='')}", 303)
-        terms |= {"fresh": True} if "fresh" in form else {}
-        release, *_ = await visit.release(kind, terms, request=request)
-    except HushError as error:
-        return await releases_page(visit, form, error=error)
+    terms = _terms(kind, text_of(form, "q", 50_000), fields, text_of(form, "data", 200))
+    if kind == "stream":
+        terms["name"] = fields["name"]
+        await visit.at_work(request, lambda curator, request: curator.stream.create(request=request, **terms).name)
+        return RedirectResponse(f"/streams/{quote(fields['name'], safe='')}", 303)
+    terms |= {"fresh": True} if "fresh" in form else {}
+    release, *_ = await visit.release(kind, terms, request=request)
     before = (await visit.receipt(int(release.receipt)))["request"] != request
     return RedirectResponse(f"/releases/{release.receipt}{'?again=1' if before else ''}", 303)
 
@@ -249,7 +243,7 @@ def _example(data_set: dict[str, Any] | None, kind: str) -> str:
 
 
 def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the page shows of a model beside its explanation, with the prediction that the query asks for."""
+    """Return the parts of a model beside its explanation, with the prediction that the query asks for."""
     fields = _fields(model, query)
     prediction, problem = "", None
     if any(name.startswith(_PREFIX) for name in query):

@@ -11,7 +11,9 @@ r"""PostgreSQL's wire protocol, so that psql, DBeaver, Metabase, pandas and Exce
 *   `connection`: the simple and the extended query protocol, transactions that mean nothing, errors;
 *   `statements`: texts taken apart: several in one, first words, comments, cursors; price and confidence, set by SET or
     in a comment (``/* hush.epsilon = 0.1 */ SELECT …``); types of parameters that a client leaves open;
-*   `catalogue`: tables of the system catalogue, made of the schema in a database of its own, which holds no data;
+*   `catalogue`: tables of the system catalogue, made of the schema in a database of its own, which holds no data: their
+    columns stand in ``catalogue.tsv``, their rows in ``rows.sql``, PostgreSQL's functions in ``functions.sql``;
+*   `types`: PostgreSQL's types, in ``types.tsv``;
 *   `server`: the socket, TLS, tokens as passwords.
 
 A question here goes the way of every question of the service: the same queue, slots, charges, texts.

@@ -33,8 +33,6 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import duckdb
@@ -42,54 +40,18 @@ import sqlglot
 from sqlglot import exp
 
 from hush.query.errors import QuestionError
+from hush.query.types import Kind
 from hush.server.pgwire import messages
-from hush.server.pgwire.messages import ResultColumn
+from hush.server.pgwire.messages import BY_KIND, ResultColumn
+from hush.server.pgwire.types import BY_OID, STORED, lines
 
-_Rows = dict[str, list[dict[str, Any]]]
 VERSION = "14.0"
 """The version of PostgreSQL that tools are told; they choose their statements by it."""
-_PREFERRED = {"text", "bool", "float8", "oid", "timestamptz"}
 _FIRST = 16_384
 """The first number of a table, as for the tables of users in PostgreSQL."""
-TYPES = {
-    "boolean": ("boolean", messages.BOOLEAN, "bool"),
-    "integer": ("bigint", messages.WHOLE, "int8"),
-    "decimal": ("double precision", messages.FLOAT, "float8"),
-    "text": ("text", messages.TEXT, "text"),
-    "date": ("date", messages.DATE, "date"),
-    "timestamp": ("timestamp without time zone", messages.TIMESTAMP, "timestamp"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueType:
-    """A type as the catalogue lists it: its numbers, its names, how many bytes it takes, and its category."""
-
-    oid: int
-    name: str
-    shown: str
-    size: int
-    category: str
-    array: int
-
-
-def _lines(name: str) -> list[str]:
-    """Return the lines of a file beside this module, without comments."""
-    text = (files("hush.server.pgwire") / name).read_text("utf-8")
-    return [line for line in text.splitlines() if not line.startswith(("#", "--"))]
-
-
-_OWN_TYPES = [
-    CatalogueType(int(oid), name, shown, int(size), category, int(array))
-    for oid, name, shown, size, category, array in (line.split("\t") for line in _lines("types.tsv"))
-]
-CATALOGUE_TYPES = _OWN_TYPES + [
-    CatalogueType(kind.array, f"_{kind.name}", f"{kind.shown}[]", -1, "A", 0) for kind in _OWN_TYPES if kind.array
-]
-"""PostgreSQL's own types that drivers look up, with those of their lists, whether or not a column has them."""
 SHAPES = {
     name: [(column, kind) for column, _, kind in (definition.partition(":") for definition in columns.split())]
-    for name, _, columns in (line.partition("\t") for line in _lines("catalogue.tsv"))
+    for name, _, columns in (line.partition("\t") for line in lines("catalogue.tsv"))
 }
 """The columns of every table of the catalogue, with PostgreSQL's names of their types."""
 PARAMETERS = {
@@ -121,7 +83,7 @@ PARAMETERS = {
     "row_security": "on",
 }
 """The values of SHOW; most are also sent to a client as it connects."""
-MACROS = _lines("functions.sql")
+MACROS = lines("functions.sql")
 _CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
 _RENAMED = {
     "version": "hush_version", "current_version": "hush_version",
@@ -174,29 +136,6 @@ _SECONDS = 1.0
 _MOST_ROWS, _AT_ONCE = 10_000, 50
 _LARGEST = 2**23
 """How many characters a result has at most."""
-_STORED = {
-    "bool": "BOOLEAN", "int2": "INTEGER", "int4": "INTEGER", "int8": "BIGINT", "oid": "BIGINT", "xid": "BIGINT",
-    "regproc": "BIGINT", "float4": "DOUBLE", "timestamptz": "TIMESTAMP", "int2vector": "BIGINT[]",
-    "oidvector": "BIGINT[]", "_oid": "BIGINT[]", "_int2": "BIGINT[]", "_text": "VARCHAR[]", "_char": "VARCHAR[]",
-    "_aclitem": "VARCHAR[]", "anyarray": "VARCHAR[]",
-}  # fmt: skip
-_OF_A_TYPE = {
-    "typnamespace": 11, "typowner": 10, "typisdefined": True, "typdelim": ",", "typtypmod": -1,
-    "typrelid": 0, "typbasetype": 0, "typndims": 0, "typnotnull": False,
-}  # fmt: skip
-_OF_A_TABLE = {
-    "relowner": 10, "relam": 2, "relkind": "r", "relpersistence": "p", "relreplident": "d", "reltuples": -1.0,
-    "relacl": ["=r/hush"],
-    **dict.fromkeys(("reltype", "reloftype", "relchecks", "reltablespace", "reltoastrelid", "relpages"), 0),
-    **dict.fromkeys(("relhasindex", "relhasrules", "relhastriggers", "relrowsecurity", "relforcerowsecurity"), False),
-    **dict.fromkeys(("relispartition", "relhassubclass"), False),
-}  # fmt: skip
-_OF_A_COLUMN = {"atthasdef": False, "attisdropped": False, "attidentity": "", "attgenerated": ""}
-_OF_A_ROLE = {
-    "rolinherit": True, "rolconnlimit": -1,
-    **dict.fromkeys(("rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"), False),
-}  # fmt: skip
-"""The values that all rows of a table of the catalogue have."""
 
 
 def rewritten(tree: exp.Expression) -> exp.Expression:
@@ -465,6 +404,11 @@ def common_table(table: exp.Table) -> exp.CTE | None:
     return None
 
 
+def oid_of(kind: object) -> int:
+    """Return the number of a column's type, given as data sets describe it."""
+    return BY_KIND[Kind(kind)]
+
+
 def place_of(table: exp.Table) -> str | None:
     """Return which table of the catalogue is named; None for others."""
     schema, name = table.db.lower(), table.name.lower()
@@ -481,112 +425,27 @@ def stored_name(place: str) -> str:
     return name if schema == "pg_catalog" else f"is_{name}"
 
 
-def _add(rows: _Rows, table: str, same: Mapping[str, Any] | None = None, /, **row: Any) -> None:
-    """Add a row to a table of the catalogue, with the values that all of its rows have."""
-    rows[table if "." in table else f"pg_catalog.{table}"].append({**(same or {}), **row})
-
-
-def contents(data_sets: Sequence[Mapping[str, Any]], user: str) -> _Rows:
-    """Return the rows of the catalogue's tables."""
-    rows: _Rows = {table_name: [] for table_name in SHAPES}
+def _sources(data_sets: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows of the tables from which ``rows.sql`` makes those of the catalogue."""
     schemas = {"pg_catalog": 11, "information_schema": 13_000}
     schemas |= {str(data["name"]): _FIRST + number for number, data in enumerate(data_sets)}
-    for name, oid in schemas.items():
-        _add(rows, "pg_namespace", oid=oid, nspname=name, nspowner=10)
-        _add(rows, "information_schema.schemata", catalog_name="hush", schema_name=name, schema_owner="hush")
-    _add_types(rows)
     tables = [(str(data["name"]), table) for data in data_sets for table in data["tables"]]
-    for number, (schema, table) in enumerate(tables, _FIRST + 1001):
-        name, columns = table["name"], table["columns"]
-        _add(
-            rows, "pg_class", _OF_A_TABLE, oid=number, relname=name, relnamespace=schemas[schema], relnatts=len(columns)
-        )
-        _add(rows, "pg_tables", schemaname=schema, tablename=name, tableowner="hush")
-        place = {"table_catalog": "hush", "table_schema": schema, "table_name": name}
-        _add(rows, "information_schema.tables", place, table_type="BASE TABLE", is_insertable_into="NO")
-        _add_columns(rows, columns, number, place)
-    _add(rows, "pg_database", oid=1, datname="hush", datdba=10, encoding=6, datallowconn=True, datistemplate=False)
-    for oid, role in enumerate(dict.fromkeys(["hush", user]), 10):
-        _add(rows, "pg_roles", _OF_A_ROLE, oid=oid, rolname=role, rolcanlogin=role == user)
-        _add(rows, "pg_user", usename=role, usesysid=oid, usesuper=False, usecreatedb=False)
-    _add(rows, "pg_am", oid=2, amname="heap", amtype="t")
-    for name, value in PARAMETERS.items():
-        _add(rows, "pg_settings", name=name.lower(), setting=value)
-    return rows
-
-
-def _add_types(rows: _Rows) -> None:
-    elements = {kind.array: kind.oid for kind in CATALOGUE_TYPES if kind.array}
-    for kind in CATALOGUE_TYPES:
-        _add(
-            rows,
-            "pg_type",
-            _OF_A_TYPE,
-            oid=kind.oid,
-            typname=kind.name,
-            typtype="p" if kind.category == "P" else "b",
-            typcategory=kind.category,
-            typlen=kind.size,
-            typbyval=0 < kind.size <= 8,
-            typispreferred=kind.name in _PREFERRED,
-            typelem=elements.get(kind.oid, 0),
-            typarray=kind.array,
-            typinput=750 if kind.oid in elements else 0,
-            typreceive=2400 if kind.oid in elements else 0,
-            typcollation=100 if kind.category == "S" else 0,
-        )
-
-
-def _add_columns(rows: _Rows, columns: Sequence[Mapping[str, Any]], number: int, place: Mapping[str, Any]) -> None:
-    """Add the columns of a table, which has a number in ``pg_catalog`` and a place in ``information_schema``."""
-    sizes = {kind.oid: kind.size for kind in CATALOGUE_TYPES}
-    for position, column in enumerate(columns, 1):
-        type_name, oid, short = TYPES.get(str(column["type"]), TYPES["text"])
-        nullable = bool(column.get("nullable", True))
-        _add(
-            rows,
-            "pg_attribute",
-            _OF_A_COLUMN,
-            attrelid=number,
-            attname=column["name"],
-            atttypid=oid,
-            attlen=sizes[oid],
-            attnum=position,
-            atttypmod=-1,
-            attnotnull=not nullable,
-            attcollation=0,
-        )
-        _add(
-            rows,
-            "information_schema.columns",
-            place,
-            is_updatable="NO",
-            is_identity="NO",
-            column_name=column["name"],
-            ordinal_position=position,
-            is_nullable="YES" if nullable else "NO",
-            data_type=type_name,
-            udt_catalog="hush",
-            udt_schema="pg_catalog",
-            udt_name=short,
-            is_generated="NEVER",
-        )
-
-
-def _empty_tables() -> str:
-    """Return the statements that make the catalogue's tables, and the views that its macros read."""
-    types = ", ".join(f"({kind.oid}, '{kind.name}', '{kind.shown}')" for kind in CATALOGUE_TYPES)
-    tables = []
-    for table, columns in SHAPES.items():
-        shape = ", ".join(f'"{name}" {_STORED.get(kind, "VARCHAR")}' for name, kind in columns)
-        tables.append(f'CREATE TABLE "{stored_name(table)}" ({shape})')
-    # A macro takes names from where it is called, so those of its views are names that nobody else has.
-    views = [
-        f"CREATE VIEW hush_types AS FROM (VALUES {types}) AS t(hush_type, hush_short, hush_shown)",
-        "CREATE VIEW hush_classes AS SELECT oid AS hush_class, relname AS hush_table FROM pg_class",
-        "CREATE VIEW hush_settings AS SELECT name AS hush_name, setting AS hush_said FROM pg_settings",
-    ]
-    return "; ".join(tables + views)
+    return {
+        "hush_types": [
+            (kind.oid, kind.name, kind.shown, kind.size, kind.category, kind.array) for kind in BY_OID.values()
+        ],
+        "hush_schemas": [(oid, name) for name, oid in schemas.items()],
+        "hush_classes": [
+            (oid, schema, table["name"], len(table["columns"]))
+            for oid, (schema, table) in enumerate(tables, _FIRST + 1001)
+        ],
+        "hush_columns": [
+            (oid, position, column["name"], oid_of(column["type"]))
+            for oid, (_, table) in enumerate(tables, _FIRST + 1001)
+            for position, column in enumerate(table["columns"], 1)
+        ],
+        "hush_settings": [(name.lower(), value) for name, value in PARAMETERS.items()],
+    }
 
 
 class SystemCatalogue:
@@ -598,20 +457,23 @@ class SystemCatalogue:
             ":memory:", config={"threads": "1", "memory_limit": "200MB", "enable_external_access": "false"}
         )
         self._lock = threading.Lock()
-        self._connection.execute(f"BEGIN; {_empty_tables()}")
-        for table, rows in contents(data_sets, user).items():
-            for names in dict.fromkeys(tuple(row) for row in rows):
-                alike = [row for row in rows if tuple(row) == names]
-                marks = ", ".join(f"({', '.join('?' for _ in names)})" for _ in alike)
-                fields = ", ".join(f'"{name}"' for name in names)
-                insert = f'INSERT INTO "{stored_name(table)}" ({fields}) VALUES {marks}'  # noqa: S608 - of the catalogue
-                self._connection.execute(insert, [value for row in alike for value in row.values()])
         words = {"{version}": VERSION, "{schema}": self._schema.replace("'", "''"), "{user}": user.replace("'", "''")}
+        sources, rows = "\n".join(lines("rows.sql")).split("\n\n")
         functions = "; ".join(f"CREATE MACRO {line}" for line in MACROS)
-        for name, word in words.items():
-            functions = functions.replace(name, word)
+        self._connection.execute(f"BEGIN; {sources}")
+        for table, columns in SHAPES.items():
+            shape = ", ".join(f'"{name}" {STORED.get(kind, "VARCHAR")}' for name, kind in columns)
+            self._connection.execute(f'CREATE TABLE "{stored_name(table)}" ({shape})')
+        for table, content in _sources(data_sets).items():
+            if content:
+                marks = ", ".join(f"({', '.join('?' for _ in row)})" for row in content)
+                self._connection.execute(
+                    f"INSERT INTO {table} VALUES {marks}",  # noqa: S608 - ours
+                    [cell for row in content for cell in row],
+                )
+        script = re.sub("|".join(map(re.escape, words)), lambda word: words[word[0]], f"{rows}; {functions}")
         # Locked at last: no statement can allow files, network or more memory again.
-        self._connection.execute(f"{functions}; COMMIT; SET lock_configuration = true")
+        self._connection.execute(f"{script}; COMMIT; SET lock_configuration = true")
 
     def close(self) -> None:
         """Let go of the database."""

@@ -46,6 +46,7 @@ from hush.server.pgwire.statements import (
     terms,
     without_database,
 )
+from hush.server.pgwire.types import ARRAYS
 from hush.server.rate_limits import Rate
 from hush.server.service import PersonalService
 
@@ -361,7 +362,8 @@ class PgConnection:
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
-            answer = await self.analyst.ask(text, dict(parameters) or (), request=self.request, **question_terms)
+            values = {"question": text, "parameters": dict(parameters) or ()}
+            answer = await self.analyst.ask(**values, request=self.request, **question_terms)
         finally:
             self.request = ""
         cells = files.flat(answer.columns)
@@ -509,6 +511,6 @@ def _refused(error: HushError | MessageError) -> bytes:
 
 def _stand_in(oid: int) -> Any:
     """Return a value of a parameter's type, to find out the columns of a question before its values are known."""
-    zero = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01"} | dict.fromkeys(messages.ARRAYS, b"{}")
+    zero = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01"} | dict.fromkeys(ARRAYS, b"{}")
     zero |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
     return messages.parameter(zero.get(oid, b"0"), oid, 0)

@@ -19,17 +19,13 @@ from typing import Any
 
 from hush.core import exact
 from hush.query.types import Kind
+from hush.server.pgwire.types import ARRAYS, BY_OID
 
 LONGEST = 64 * 1024
 """The longest message that is read, in bytes, as for every request of the service."""
 BOOLEAN, WHOLE, TEXT, FLOAT, DATE, TIMESTAMP, INSTANT, NUMERIC = 16, 20, 25, 701, 1082, 1114, 1184, 1700
 """The numbers of the types of results and parameters, as PostgreSQL numbers them."""
-ARRAYS = {
-    1000: BOOLEAN, 1003: 19, 1005: 21, 1007: 23, 1009: TEXT, 1015: 1043, 1016: WHOLE, 1021: 700, 1022: FLOAT, 1028: 26,
-    1115: TIMESTAMP, 1182: DATE, 1185: INSTANT, 1231: NUMERIC,
-}  # fmt: skip
-"""The types of lists, each with the type of its elements."""
-_BY_KIND = {
+BY_KIND = {
     Kind.BOOLEAN: BOOLEAN,
     Kind.INTEGER: WHOLE,
     Kind.DECIMAL: FLOAT,
@@ -37,7 +33,6 @@ _BY_KIND = {
     Kind.DATE: DATE,
     Kind.TIMESTAMP: TIMESTAMP,
 }
-_SIZES = {BOOLEAN: 1, WHOLE: 8, FLOAT: 8, DATE: 4, TIMESTAMP: 8}
 _INTEGERS = {20: "!q", 21: "!h", 23: "!i", 26: "!I"}
 _FLOATS = {700: "!f", 701: "!d"}
 _FORMS = {**_INTEGERS, **_FLOATS, BOOLEAN: "!?"}
@@ -71,7 +66,7 @@ class ResultColumn:
     @classmethod
     def of(cls, name: str, kind: Kind) -> ResultColumn:
         """Return the column of an answer."""
-        return cls(name, _BY_KIND.get(kind, TEXT))
+        return cls(name, BY_KIND.get(kind, TEXT))
 
 
 class Reader:
@@ -135,8 +130,8 @@ def row_description(fields: Sequence[ResultColumn], formats: Sequence[int] = ())
     """Return the columns of a result."""
     parts = [struct.pack("!H", len(fields))]
     for number, field in enumerate(fields):
-        size = _SIZES.get(field.oid, -1)
         # The zeros: the column belongs to no stored table. The -1: its type has no modifier.
+        size = BY_OID[field.oid].size
         parts.append(texts(field.name) + struct.pack("!iHihiH", 0, 0, field.oid, size, -1, chosen(formats, number)))
     return message(b"T", b"".join(parts))
 

@@ -43,7 +43,8 @@ from sqlglot import exp
 from hush.curator.terms import QuestionOrder, terms_of
 from hush.query.errors import QuestionError, did_you_mean
 from hush.server.pgwire import messages
-from hush.server.pgwire.catalogue import SHAPES, TYPES, all_of, parsed
+from hush.server.pgwire.catalogue import SHAPES, all_of, oid_of, parsed
+from hush.server.pgwire.types import BESIDE, BY_OID
 
 TOKEN = re.compile(
     r"""'[^']*+(?:'|\Z)|"[^"]*+(?:"|\Z)|/\*(?P<block>.*?)(?:\*/|\Z)|--(?P<line>[^\n]*+)|(?P<end>;)""", re.DOTALL
@@ -78,19 +79,8 @@ _SET = re.compile(
 )
 _OPTION = re.compile(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|[^\s\\])*)", re.DOTALL)
 _PAIR = re.compile(r"\bhush\.(\w+)\s*[:=]\s*'?([^\s,;']+)'?")
-_CATALOGUE_TYPES = {
-    "bool": messages.BOOLEAN, "int2": messages.WHOLE, "int4": messages.WHOLE, "int8": messages.WHOLE,
-    "oid": messages.WHOLE, "xid": messages.WHOLE, "regproc": messages.WHOLE, "float4": messages.FLOAT,
-}  # fmt: skip
-_CASTS = {
-    "bool": messages.BOOLEAN, "boolean": messages.BOOLEAN, "date": messages.DATE, "timestamp": messages.TIMESTAMP,
-    "timestamp without time zone": messages.TIMESTAMP, "timestamp with time zone": messages.INSTANT,
-    "timestamptz": messages.INSTANT, "smallint": messages.WHOLE, "int": messages.WHOLE, "integer": messages.WHOLE,
-    "int2": messages.WHOLE, "int4": messages.WHOLE, "int8": messages.WHOLE, "bigint": messages.WHOLE,
-    "oid": messages.WHOLE, "real": messages.FLOAT, "float": messages.FLOAT, "float4": messages.FLOAT,
-    "float8": messages.FLOAT, "double precision": messages.FLOAT, "numeric": messages.NUMERIC,
-    "decimal": messages.NUMERIC, "text": messages.TEXT, "varchar": messages.TEXT, "char": messages.TEXT,
-}  # fmt: skip
+_ALIASES = {"int": "int4", "float": "float8", "decimal": "numeric"}
+"""Other names of types, in casts."""
 _NUMBERS = {messages.WHOLE, messages.FLOAT, messages.NUMERIC}
 _BESIDE = (
     exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Between, exp.In, exp.Add,
@@ -278,14 +268,14 @@ def _columns(tree: exp.Expression, data_sets: Sequence[Mapping[str, Any]]) -> di
     """Return the types of all columns of the tables in a statement; 0 for a name with two different types."""
     table_names = {table.name.lower() for table in tree.find_all(exp.Table)}
     pairs = [
-        (str(column["name"]).lower(), TYPES.get(str(column["type"]), TYPES["text"])[1])
+        (str(column["name"]).lower(), oid_of(column["type"]))
         for data in data_sets
         for table in data["tables"]
         if str(table["name"]).lower() in table_names
         for column in table["columns"]
     ]
     pairs += [
-        (name, _CATALOGUE_TYPES.get(kind, messages.TEXT))
+        (name, BESIDE.get(kind) or messages.TEXT)
         for table_path, shape in SHAPES.items()
         if table_path.partition(".")[2] in table_names
         for name, kind in shape
@@ -310,7 +300,7 @@ def _type_at(parameter: exp.Expression, columns: Mapping[str, int]) -> int:
         return messages.TEXT
     if isinstance(parent, exp.Any) or all_of(parent):
         element_type = _beside(parent, columns)
-        return next((array for array, kind in messages.ARRAYS.items() if kind == element_type), 0)
+        return BY_OID[element_type].array if element_type else 0
     return _beside(node, columns)
 
 
@@ -349,7 +339,7 @@ def _type_of(node: Any, columns: Mapping[str, int]) -> int:
 def cast_type(kind: exp.DataType) -> int:
     """Return the number of a type that is written in a cast; 0 for one that is not known here."""
     name = kind.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
-    if name.endswith("[]"):
-        element_type = _CASTS.get(name[:-2].partition("(")[0].strip(), 0)
-        return next((array for array, oid in messages.ARRAYS.items() if oid == element_type), 0)
-    return _CASTS.get(name.partition("(")[0].strip(), 0)
+    element, brackets, _ = name.partition("[]")
+    element = element.partition("(")[0].strip()
+    oid = 0 if element == "regproc" else BESIDE.get(_ALIASES.get(element, element), 0)  # a function by its name
+    return BY_OID[oid].array if brackets and oid else oid
