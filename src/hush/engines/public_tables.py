@@ -23,25 +23,10 @@ from typing import Any
 from hush.engines.sql.dialect import FIXED
 from hush.engines.sql.forcing import force
 from hush.engines.sql.keys import Axis, key_value, size
-from hush.engines.sql.nodes import (
-    NULL,
-    From,
-    Scalar,
-    Select,
-    Subquery,
-    array,
-    call,
-    column,
-    null,
-    read,
-    select,
-)
-from hush.engines.sql.relations import (
-    Catalogue,
-    RelationWriter,
-)
+from hush.engines.sql.nodes import NULL, From, Scalar, Select, Subquery, array, call, column, null, read, select
+from hush.engines.sql.relations import Catalogue, RelationWriter
 from hush.engines.sql.scalars import value_of
-from hush.engines.sql.values import SQL_TYPES, Value, constant
+from hush.engines.sql.values import MAX_SCALE, SQL_TYPES, Value, constant
 from hush.engines.work import Fetch, PublicRows
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
@@ -49,7 +34,7 @@ from hush.query.plan.keys import MAX_KEYS, DerivedKey, Domain, Listed, Lookup
 from hush.query.plan.plan import ExactQuery
 from hush.query.refine import interval_of
 from hush.query.relations import scans
-from hush.query.schema import Schema, Table
+from hush.query.schema import Schema
 from hush.query.types import Interval, Kind, Type, position
 from hush.query.types import Value as Constant
 
@@ -160,54 +145,31 @@ def _constant(value: Any) -> Constant:
 def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
     """Return the catalogue's schema, in which public columns without bounds have those of their values."""
     tables = dict(catalogue.schema.tables)
-    for label, table in tables.items():
-        if table.public:
-            tables[label] = _described(table, catalogue, fetch)
+    for name, table in tables.items():
+        stored, types, cells = catalogue.types.get(name, {}), dict(table.columns), dict[str, Scalar]()
+        for label, type_ in types.items():
+            is_open = type_.kind.ranged and not type_.bounded and type_.values is None
+            if not table.public or not is_open or label not in stored:
+                continue
+            decimals = FIXED.fullmatch(stored[label])
+            if type_.kind is Kind.DECIMAL and type_.step is None and decimals and int(decimals[2]) <= MAX_SCALE:
+                # the step of the engine's type: DECIMAL(9, 2) counts in hundredths
+                types[label] = replace(type_, step=Fraction(1, 10 ** int(decimals[2])))
+            cells[label] = force(column(label, "s"), stored[label], types[label]).sql
+        if not cells:
+            continue
+        ends = [call(end, cell) for cell in cells.values() for end in ("min", "max")]
+        found = iter(fetch(select(ends, read(catalogue.tables[name], "s")))[0])
+        for label, least, greatest in zip(cells, found, found, strict=True):
+            # values were forced, hence are within the bound that there is
+            lower, upper = types[label].lower, types[label].upper
+            if least is None:  # there is no value, so any range holds, and a single point is the smallest
+                lower = upper = next((end for end in (lower, upper) if end is not None), Fraction(0))
+            lower = position(_constant(least)) if lower is None else lower
+            upper = position(_constant(greatest)) if upper is None else upper
+            types[label] = replace(types[label], lower=lower, upper=upper)
+        tables[name] = replace(table, columns=types)
     return replace(catalogue.schema, tables=tables)
-
-
-def _described(table: Table, catalogue: Catalogue, fetch: Fetch) -> Table:
-    stored = catalogue.types[table.name]
-    types: dict[str, Type] = dict(table.columns)
-    cells: list[Scalar] = []
-    open_: list[str] = []
-    for label, type_ in types.items():
-        if type_.kind.ranged and not type_.bounded and type_.values is None and label in stored:
-            types[label] = _with_step(type_, stored[label])
-            value = force(column(label, "s"), stored[label], types[label]).sql
-            cells += [call("min", value), call("max", value)]
-            open_.append(label)
-    if not open_:
-        return table
-    (ends,) = fetch(select(cells, read(catalogue.tables[table.name], "s")))
-    for index, label in enumerate(open_):
-        types[label] = _within(types[label], *ends[2 * index : 2 * index + 2])
-    return replace(table, columns=types)
-
-
-def _with_step(type_: Type, physical: str) -> Type:
-    """Return a type with the step that the engine's type has: DECIMAL(9, 2) counts in hundredths."""
-    decimals = FIXED.fullmatch(physical)
-    if type_.kind is not Kind.DECIMAL or type_.step is not None or decimals is None or int(decimals[2]) > 15:
-        return type_
-    return replace(type_, step=Fraction(1, 10 ** int(decimals[2])))
-
-
-def _within(type_: Type, least: Any, greatest: Any) -> Type:
-    # there is no value, so any range holds, and a single point is the smallest
-    if least is None:
-        nearest = type_.lower if type_.lower is not None else type_.upper if type_.upper is not None else Fraction(0)
-        return replace(type_, lower=nearest, upper=nearest)
-    lower, upper = _place(least), _place(greatest)  # forced, hence within the bound that there is
-    return replace(
-        type_,
-        lower=lower if type_.lower is None else type_.lower,
-        upper=upper if type_.upper is None else type_.upper,
-    )
-
-
-def _place(value: Any) -> Fraction:
-    return Fraction(str(value)) if isinstance(value, int | float) else position(value)
 
 
 def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Select:

@@ -47,20 +47,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.engines.sql.bounding import FreshRows
-from hush.engines.sql.nodes import (
-    Select,
-    call,
-    column,
-    costs,
-    count,
-    select,
-)
-from hush.engines.sql.relations import (
-    MOST_PAIRS,
-    Bounds,
-    Catalogue,
-    RelationWriter,
-)
+from hush.engines.sql.nodes import Select, call, column, costs, count, select
+from hush.engines.sql.relations import MOST_PAIRS, Bounds, Catalogue, RelationWriter
 from hush.engines.sql.scalars import value_of
 from hush.engines.sql.values import MAX_TEXT, WHOLE, SqlType
 from hush.query.errors import UnplannableError
@@ -189,19 +177,6 @@ class Spread(NamedTuple):
     """How many rows all units have in the end, by the sizes of tables; see `hush.engines.protocol.Effort`."""
 
 
-def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spread:
-    """Refuse a question with public tables that multiply rows too much; reads public tables at most."""
-    owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
-    fanout = _Fanout(PublicRows(catalogue, fetch), stored=STORED if owned else 1)
-    made = fanout.of(relation)
-    if made.factor > MAX_FANOUT:
-        raise UnplannableError(
-            f"joins with public tables would make more than {MAX_FANOUT} rows of one; "
-            "join them on a key that few of their rows share"
-        )
-    return Spread(made.rows, frozenset(fanout.checked), made.expected)
-
-
 class _Made(NamedTuple):
     """The rows that a relation makes of others."""
 
@@ -213,68 +188,63 @@ class _Made(NamedTuple):
     """How many rows to expect of all units; none of public relations."""
 
 
-class _Fanout:
-    """The rows that relations make of others, and the numbers of joins that have to count.
+def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spread:
+    """Refuse a question with public tables that multiply rows too much; reads public tables at most.
 
     A join with a public table makes as many rows as it can of every row. One of private tables is taken to pair few
     rows of most units, and of one unit as many as it may have.
     """
+    public, numbers, checked = PublicRows(catalogue, fetch), count_from(0), set[int]()
+    owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
 
-    def __init__(self, public: PublicRows, *, stored: int) -> None:
-        self._public = public
-        self._stored = stored
-        self._numbers = count_from(0)
-        self.checked: set[int] = set()
-
-    def of(self, relation: Relation) -> _Made:
+    def made_by(relation: Relation) -> _Made:
         """Return the rows that a relation makes of those in its tables."""
         match relation:
             case Scan() if not relation.public:
-                return _Made(1, self._stored, lambda sizes: sizes.get(relation.table, DEFAULT_ROWS))
+                return _Made(1, STORED if owned else 1, lambda sizes: sizes.get(relation.table, DEFAULT_ROWS))
             case Scan() | Constants():
-                return _Made(1, 1, _nothing)
+                return _Made(1, 1, lambda _: 0)
             case Filter() | Project() | PerUnit() | WithWindows():
-                return self.of(relation.source)
+                return made_by(relation.source)
             case UnionAll():
-                factors, counts, parts = zip(*map(self.of, relation.sources), strict=True)
+                factors, counts, parts = zip(*map(made_by, relation.sources), strict=True)
                 return _Made(sum(factors), sum(counts), lambda sizes: sum([part(sizes) for part in parts]))
         # numbered before its sides are, as the writer of relations counts its joins
-        number = next(self._numbers)
-        left, right = self.of(relation.left), self.of(relation.right)
+        number = next(numbers)
+        left, right, widens = made_by(relation.left), made_by(relation.right), relation.kind.widens
         private_sides = private(relation.left), private(relation.right)
         if not any(private_sides):
-            return _Made(1, 1, _nothing)
+            return _Made(1, 1, lambda _: 0)
         # a row is looked up by keys, not paired with each of its matches
-        looked_up = not relation.kind.widens and bool(relation.on) and relation.where is None
-        if all(private_sides):
-            return _of_private_tables(left, right, widens=relation.kind.widens, looked_up=looked_up)
+        looked_up = not widens and bool(relation.on) and relation.where is None
+        if all(private_sides):  # it always counts, so no unit has more than it may have
+
+            def paired(sizes: Mapping[str, int]) -> float:
+                mine, theirs = left.expected(sizes), right.expected(sizes)
+                return mine + theirs + (0 if looked_up else min(mine * theirs, MOST_PAIRS))
+
+            counted = MOST_PAIRS if widens else min(left.rows, MOST_PAIRS)
+            return _Made(left.factor if looked_up else left.factor * right.factor, counted, paired)
         if looked_up:
             return left._replace(expected=lambda sizes: left.expected(sizes) + right.expected(sizes))
         if private_sides[0]:
-            partners, kept = self._public.partners(relation.right, [theirs for _, theirs in relation.on]), left
+            partners, kept = public.partners(relation.right, [theirs for _, theirs in relation.on]), left
         else:
-            partners, kept = self._public.partners(relation.left, [ours for ours, _ in relation.on]), right
+            partners, kept = public.partners(relation.left, [ours for ours, _ in relation.on]), right
         # a row may be paired with every match on the other side, hence a product
         rows = kept.rows * partners
         if rows > MOST_PAIRS:
-            self.checked.add(number)
-        counted = min(rows if relation.kind.widens else left.rows, MOST_PAIRS)
+            checked.add(number)
+        counted = min(rows if widens else left.rows, MOST_PAIRS)
         return _Made(kept.factor * partners, counted, lambda sizes: kept.expected(sizes) * partners)
 
-
-def _nothing(_: Mapping[str, int]) -> float:
-    return 0
-
-
-def _of_private_tables(left: _Made, right: _Made, *, widens: bool, looked_up: bool) -> _Made:
-    """Return the rows that a join of private tables makes; it always counts, so no unit has more than it may have."""
-    rows = MOST_PAIRS if widens else min(left.rows, MOST_PAIRS)
-
-    def paired(sizes: Mapping[str, int]) -> float:
-        mine, theirs = left.expected(sizes), right.expected(sizes)
-        return mine + theirs + (0 if looked_up else min(mine * theirs, MOST_PAIRS))
-
-    return _Made(left.factor if looked_up else left.factor * right.factor, rows, paired)
+    made = made_by(relation)
+    if made.factor > MAX_FANOUT:
+        raise UnplannableError(
+            f"joins with public tables would make more than {MAX_FANOUT} rows of one; "
+            "join them on a key that few of their rows share"
+        )
+    return Spread(made.rows, frozenset(checked), made.expected)
 
 
 class PublicRows:
@@ -288,28 +258,25 @@ class PublicRows:
     def matches(self, public: Relation, keys: Sequence[Expression]) -> int:
         """Return how many rows of a public relation have the same keys at most, and at least 1."""
         question = (public, tuple(keys))
-        if question not in self._counted:
-            self._counted[question] = self._most(public, keys)
+        if question in self._counted:
+            return self._counted[question]
+        rows = self.rows(public)
+        # without an equality every row matches; too many rows to count are taken to match all at once
+        if keys and 1 < rows <= _COUNTABLE:
+            rendered = RelationWriter(self._catalogue).write(public, alone=True)
+            values = [value_of(key, rendered.columns).finite() for key in keys]
+            # as the join may compare them: keys that are one DOUBLE match the same row
+            cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
+            cells_named = [cell.alias(f"k{index}") for index, cell in enumerate(cells)]
+            by = [column(f"k{index}", "t") for index in range(len(cells))]
+            groups = select([count().alias("n")], select(cells_named, rendered.query)).grouped(by)
+            rows = self._fetch(select([call("max", column("n", "t"))], groups))[0][0] or 0
+        self._counted[question] = max(rows, 1)
         return self._counted[question]
 
     def partners(self, public: Relation, keys: Sequence[Expression]) -> int:
         """Return how many rows of a public relation are equal to a row by some keys at most, and at least 1."""
         return self.matches(with_values(public, keys), keys)
-
-    def _most(self, public: Relation, keys: Sequence[Expression]) -> int:
-        rows = self.rows(public)
-        # without an equality every row matches; too many rows to count are taken to match all at once
-        if not keys or not 1 < rows <= _COUNTABLE:
-            return max(rows, 1)
-        rendered = RelationWriter(self._catalogue).write(public, alone=True)
-        values = [value_of(key, rendered.columns).finite() for key in keys]
-        # as the join may compare them: keys that are one DOUBLE match the same row
-        cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
-        cells_named = [cell.alias(f"k{index}") for index, cell in enumerate(cells)]
-        by = [column(f"k{index}", "t") for index in range(len(cells))]
-        groups = select([count().alias("n")], select(cells_named, rendered.query)).grouped(by)
-        largest = self._fetch(select([call("max", column("n", "t"))], groups))
-        return max(largest[0][0] or 0, 1)
 
     def rows(self, public: Relation) -> int:
         """Return how many rows a public relation has at most."""

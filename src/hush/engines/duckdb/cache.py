@@ -52,7 +52,7 @@ from hush.engines.sql.nodes import From, Parameter, call, count, read, select
 from hush.engines.sql.relations import Catalogue, unit_type
 from hush.engines.sql.render import text_of
 from hush.engines.sql.statements import Statements
-from hush.engines.sql.values import SqlType, Value
+from hush.engines.sql.values import SqlType
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column
 from hush.query.plan.stability import Units
@@ -252,7 +252,17 @@ class BoundedTables:
         if prepared.plan.exact_query.limits.units is Units.ALONE or not self._cache.limit:
             yield None, wish
             return
-        entry, wish = self._find(prepared, catalogue, _groups(prepared, stamps), wish)
+        exact_query, keys = prepared.plan.exact_query, [value for _, value in prepared.plan.exact_query.keys]
+        groups = (  # all that fixes which rows are stored, and in which groups
+            stamps,
+            _reduced(exact_query.relation, used(keys)),
+            tuple(keys),
+            None if prepared.rows.axes is None else tuple([axis.values for axis in prepared.rows.axes]),
+            exact_query.limits.units,
+            exact_query.limits.groups,
+            prepared.rows.bounds,
+        )
+        entry, wish = self._find(prepared, catalogue, groups, wish)
         if entry is None:
             yield None, wish
             return
@@ -274,8 +284,11 @@ class BoundedTables:
     ) -> tuple[CacheEntry | None, Wish]:
         entry = self._cache.hold(groups)
         if entry is not None:
-            if _covers(entry.value, prepared):
-                return entry, mine
+            table: _Table = entry.value
+            if mine.names <= table.layout.columns.keys():
+                needed = mine.names | used(value for _, value in prepared.plan.exact_query.keys)
+                if _reduced(table.relation, needed) == _reduced(mine.relation, needed):
+                    return entry, mine
             self._cache.release(entry)
         with self._lock:
             wish = self._wishes.setdefault(groups, mine)
@@ -344,34 +357,11 @@ def _row_width(layout: Layout, prepared: Statements, catalogue: Catalogue) -> in
     """Return about how many bytes a stored row takes."""
     keys = 8 if prepared.rows.axes else 48 * len(layout.keys)
     unit = "HUGEINT" if prepared.plan.exact_query.limits.units is Units.NUMBERED else unit_type(catalogue) or "VARCHAR"
-    return 4 + keys + _UNIT_WIDTHS.get(unit, 8) + sum(_width(value) for _, value in layout.columns.values())
-
-
-def _width(value: Value) -> int:
-    small = value.within is not None and max(map(abs, value.within)) < 2**30
-    return 4 if small else _WIDTHS[value.form]
-
-
-def _groups(prepared: Statements, stamps: Hashable) -> Hashable:
-    """Return the part of a cache key that fixes which rows are stored, and in which groups."""
-    exact_query, keys = prepared.plan.exact_query, [value for _, value in prepared.plan.exact_query.keys]
-    return (
-        stamps,
-        _reduced(exact_query.relation, used(keys)),
-        tuple(keys),
-        None if prepared.rows.axes is None else tuple([axis.values for axis in prepared.rows.axes]),
-        exact_query.limits.units,
-        exact_query.limits.groups,
-        prepared.rows.bounds,
-    )
-
-
-def _covers(table: _Table, prepared: Statements) -> bool:
-    names = prepared.rows.reads.names
-    if not names <= table.layout.columns.keys():
-        return False
-    needed = names | used(value for _, value in prepared.plan.exact_query.keys)
-    return _reduced(table.relation, needed) == _reduced(prepared.plan.exact_query.relation, needed)
+    width = 4 + keys + _UNIT_WIDTHS.get(unit, 8)
+    for _, value in layout.columns.values():
+        small = value.within is not None and max(map(abs, value.within)) < 2**30
+        width += 4 if small else _WIDTHS[value.form]
+    return width
 
 
 def _reduced(relation: Relation, names: frozenset[str]) -> Relation:

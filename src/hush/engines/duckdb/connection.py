@@ -220,24 +220,18 @@ class DuckDBConnection(SqlConnection):
                     # PREPARE resolves names and types, and reads no row
                     session.execute(f"PREPARE statement_{number} AS {text}")
         except EngineError:
-            # a file that was changed is told as that, and not as a question that is too hard
-            self._check_sources()
+            # a file that has other columns now is told as that, and not as a question that is too hard
+            for table, name in self._opened.places.items():
+                rows = []
+                if not self._sources[table].lines:
+                    with suppress(EngineError):
+                        rows = self.execute(f"DESCRIBE {text_of(select([EVERYTHING], TableName(name)))}")
+                    if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
+                        raise SourceError(_CHANGED.format(table)) from None
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
         self._shapes.meet(unmet)
-
-    def _check_sources(self) -> None:
-        """Refuse tables with files that have other columns than when they were opened."""
-        for table, name in self._opened.places.items():
-            if self._sources[table].lines:
-                continue
-            try:
-                rows = self.execute(f"DESCRIBE {text_of(select([EVERYTHING], TableName(name)))}")
-            except EngineError:
-                rows = []
-            if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
-                raise SourceError(_CHANGED.format(table))
 
     def compute(
         self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
@@ -264,8 +258,19 @@ class DuckDBConnection(SqlConnection):
                 quick = {} if stored is None else self._quicker(prepared, stored)
             session = stack.enter_context(self._begin())
             table = stack.enter_context(self._groups(session, prepared, quick, kept))
-            session.register(_WANTED, {"at": _wanted(session, table, choose)})
-            query = _chosen(table, keys)
+            batches = [np.zeros(0, dtype=np.int64)]
+            for start in range(0, table.size, _AT_ONCE):
+                # rowid finds the batch without sorting: the table is never changed once it is made
+                cells = [column("rowid").alias("at"), column("units").cast("BIGINT").alias("units")]
+                inside = column("rowid").between(integer(start), integer(start + _AT_ONCE - 1))
+                batch = session.columns(text_of(select(cells, TableName(table.place)).where(inside)))
+                batches.append(batch["at"] if choose is None else batch["at"][choose(batch["units"])])
+            session.register(_WANTED, {"at": np.concatenate(batches)})
+            # numbered by key, so that the answer does not show the order in which the engine found the groups
+            order = [column(key, "t").directed(descending=False, nulls_first=False) for key in keys]
+            number = window("row_number", [], order) - 1
+            query = select([number.alias(NUMBER), Star("t")], TableName(table.place, "t"))
+            query = query.joined(TableName(_WANTED, "w"), "semi", column("rowid", "t").equals(column("at", "w")))
             if prepared.others:
                 # the other statements find the chosen keys under this name
                 session.execute(DUCKDB.created("TEMP TABLE", CHOSEN, text_of(query)))
@@ -415,30 +420,6 @@ def _either(
     return run(text)
 
 
-def _chosen(table: _Table, keys: Sequence[str]) -> Select:
-    """Return the groups that are wanted, numbered in the order of their keys."""
-    # by key, so that the answer does not show the order in which the engine found the groups
-    order = [column(key, "t").directed(descending=False, nulls_first=False) for key in keys]
-    number = window("row_number", [], order) - 1
-    rows = select([number.alias(NUMBER), Star("t")], TableName(table.place, "t"))
-    return rows.joined(TableName(_WANTED, "w"), "semi", column("rowid", "t").equals(column("at", "w")))
-
-
-def _wanted(session: DuckDBSession, table: _Table, choose: Choose | None) -> npt.NDArray[np.int64]:
-    """Return which groups are wanted, by their row in the table."""
-    batches = [np.zeros(0, dtype=np.int64)]
-    for start in range(0, table.size, _AT_ONCE):
-        # rowid finds the batch without sorting: the table is never changed once it is made
-        cells = [column("rowid").alias("at"), column("units").cast("BIGINT").alias("units")]
-        inside = column("rowid").between(integer(start), integer(start + _AT_ONCE - 1))
-        batch = session.columns(text_of(select(cells, TableName(table.place)).where(inside)))
-        batches.append(batch["at"] if choose is None else batch["at"][choose(batch["units"])])
-    return np.concatenate(batches)
-
-
-Integers = npt.NDArray[np.int64]
-
-
 class DuckDBSession:
     """Runs statements one after the other, on a connection that others use too.
 
@@ -459,7 +440,7 @@ class DuckDBSession:
         columns: dict[str, Any] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())
         return columns
 
-    def register(self, name: str, columns: Mapping[str, Integers]) -> None:
+    def register(self, name: str, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Make arrays of one length a table of the session."""
         self._run(f"register {name}", lambda: self._cursor.register(name, dict(columns)))
 

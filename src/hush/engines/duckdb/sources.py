@@ -296,13 +296,17 @@ class Source:
 
     @property
     def size(self) -> float:
-        """How many bytes there are to read; infinite if that cannot be told without reading."""
-        if self.path is None:
-            return _frame_bytes(self.frame)
+        """How many bytes there are to read, of pandas' texts the pointers only; infinite if that cannot be told."""
         try:
-            return sum(path.stat().st_size for path in self.every_file)
+            if self.path is not None:
+                return sum(path.stat().st_size for path in self.every_file)
         except OSError:
             return math.inf
+        if hasattr(self.frame, "nbytes"):  # of Arrow
+            return float(self.frame.nbytes)
+        if hasattr(self.frame, "estimated_size"):  # of Polars
+            return float(self.frame.estimated_size())
+        return float(self.frame.memory_usage(index=False).sum()) if hasattr(self.frame, "memory_usage") else math.inf
 
     def stamp(self) -> tuple[Any, ...]:
         """Return a value that changes with the file."""
@@ -319,15 +323,6 @@ class Source:
             (path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for path, status in statuses
         ]
         return stamps[0] if len(stamps) == 1 else tuple(stamps)
-
-
-def _frame_bytes(frame: Any) -> float:
-    """Return about how many bytes an Arrow, Polars or pandas frame takes; of pandas' texts the pointers only."""
-    if hasattr(frame, "nbytes"):
-        return float(frame.nbytes)
-    if hasattr(frame, "estimated_size"):
-        return float(frame.estimated_size())
-    return float(frame.memory_usage(index=False).sum()) if hasattr(frame, "memory_usage") else math.inf
 
 
 def format_of(path: Path) -> str | None:

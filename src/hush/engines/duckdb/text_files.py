@@ -84,6 +84,7 @@ from hush.engines.sql.nodes import (
     From,
     Scalar,
     Select,
+    TableFunction,
     TableName,
     array,
     binary,
@@ -93,7 +94,6 @@ from hush.engines.sql.nodes import (
     count,
     primitive,
     select,
-    table_function,
     text,
 )
 from hush.engines.sql.render import text_of
@@ -499,22 +499,15 @@ def _made(
     cells = []
     for label in wanted.columns:
         cell: Scalar = column(label, "t")
-        if at_once and label in wanted.kept:
-            cell = binary("||", cell, text(""))
-        cells.append(_kept(cell, label, wanted).alias(label))
+        if label in wanted.kept:  # forced into its declared type
+            physical, type_ = wanted.kept[label]
+            value = force(binary("||", cell, text("")) if at_once else cell, "VARCHAR", type_)
+            form = value.form.value
+            cell = value.sql.cast(physical) if form == physical else value.sql.try_cast(physical, form)
+        cells.append(cell.alias(label))
     connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, source))))
     connection.execute(DUCKDB.dropped(f"{table}_texts"))
     return int(connection.execute(text_of(select([count()], TableName(table)))).fetchall()[0][0])
-
-
-def _kept(cell: Scalar, label: str, wanted: Wanted) -> Scalar:
-    """Return a text as it is kept: itself, or forced into its declared type."""
-    if label not in wanted.kept:
-        return cell
-    physical, type_ = wanted.kept[label]
-    value = force(cell, "VARCHAR", type_)
-    physical_form = value.form.value
-    return value.sql.cast(physical) if physical_form == physical else value.sql.try_cast(physical, physical_form)
 
 
 def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool) -> From:
@@ -627,7 +620,7 @@ def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
 def reader(function: str, path: str | Sequence[str], options: Mapping[str, Scalar]) -> From:
     """Return files to select from; the function and the options' names are words of this package's own source."""
     files = text(path) if isinstance(path, str) else array([text(file) for file in path])
-    return table_function(function, files, options=options)
+    return TableFunction(function, (files,), tuple(options.items()))
 
 
 _NEW_TABLE = "OR REPLACE TABLE"
@@ -666,27 +659,20 @@ def json_rows(path: Path, columns: Sequence[str]) -> Mapping[str, list[str | Non
         array = text.startswith("[", position)
         position = _skipped(text, position + array)
         while position < len(text) and not (array and text[position] == "]"):
-            row, position = _record(decoder, text, position, columns)
+            try:
+                record, end = decoder.raw_decode(text, position)
+                row = [_as_text(record.get(name)) if isinstance(record, dict) else None for name in columns]
+            except RecursionError:
+                row, end = [None] * len(columns), _end_of_nested(text, position)
             for name, cell in zip(columns, row, strict=True):
                 cells[name].append(cell)
-            position = _skipped(text, position)
+            position = _skipped(text, end)
         complete = text[position:].rstrip() == ("]" if array else "")
     except (*UNREADABLE, ValueError, RecursionError):
         complete = False
     if not complete:
         raise SourceError(f"{path.name} is not JSON that can be read; if it has a record on each line, name it .ndjson")
     return cells
-
-
-def _record(
-    decoder: json.JSONDecoder, text: str, position: int, columns: Sequence[str]
-) -> tuple[Sequence[str | None], int]:
-    """Return the cells of the record that begins at a place, and where it ends."""
-    try:
-        record, end = decoder.raw_decode(text, position)
-        return [_as_text(record.get(name)) if isinstance(record, dict) else None for name in columns], end
-    except RecursionError:
-        return [None] * len(columns), _end_of_nested(text, position)
 
 
 def _end_of_nested(text: str, position: int) -> int:

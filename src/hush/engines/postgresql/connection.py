@@ -327,17 +327,12 @@ def readable_tables(address: str) -> dict[str, str]:
         server.close()
     if not rows:
         raise SourceError("the database has no table that its role may read; it needs USAGE on the schema and SELECT")
-    written = {(schema, name): ".".join(map(_written, (schema, name))) for schema, name in rows}
-    names = [name for _, name in rows]
-    # tables of one name in several schemas are told apart by these
-    return {
-        name if names.count(name) == 1 else f"{schema}_{name}": origin for (schema, name), origin in written.items()
-    }
-
-
-def _written(name: str) -> str:
-    """Return a name as `qualified_name` reads it."""
-    return name if re.fullmatch(r"\w+", name) else POSTGRESQL.quoted(name)
+    tables, names = {}, [name for _, name in rows]
+    for parts in rows:
+        # tables of one name in several schemas are told apart by these
+        label = parts[1] if names.count(parts[1]) == 1 else "_".join(parts)
+        tables[label] = ".".join([part if re.fullmatch(r"\w+", part) else POSTGRESQL.quoted(part) for part in parts])
+    return tables
 
 
 def qualified_name(source: str) -> tuple[str, str]:

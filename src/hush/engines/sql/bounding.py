@@ -18,6 +18,7 @@ from hush.engines.sql.nodes import (
     EVERYTHING,
     FALSE,
     PEERS,
+    Double,
     From,
     Named,
     Scalar,
@@ -28,10 +29,9 @@ from hush.engines.sql.nodes import (
     call,
     column,
     columns_of,
-    double,
     integer,
+    primitive,
     read,
-    row_hash,
     select,
     window,
 )
@@ -224,7 +224,7 @@ class FreshRows:
             return None
         # numbers of units shift when a row goes, and would change which groups other units keep
         ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        return row_hash([*ordered, *columns_of(self.keys)], self.salt)
+        return primitive("row_hash", *ordered, *columns_of(self.keys), salt=self.salt)
 
 
 class Layout(NamedTuple):
@@ -267,7 +267,7 @@ class Layout(NamedTuple):
                 continue
             # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
             number = unscaled(column(stored, "s").cast("DOUBLE"), value.step)
-            cells[label] = Value(number + double(0), SqlType.DOUBLE, scale=value.scale)
+            cells[label] = Value(number + Double(0), SqlType.DOUBLE, scale=value.scale)
             cells[index_of(label)] = plain
         return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
 

@@ -397,24 +397,38 @@ class ServerDialect(Dialect):
 
     bits: ClassVar[Mapping[str, int]]
     """The sizes of whole numbers that the engine has."""
+    days_of_times: ClassVar[tuple[str, str]]
+    """The first and the last date that is taken as a timestamp: there are fewer of these."""
 
     def try_cast(self, value: str, to: str, of: str | None = None) -> str:
         """Return a guarded cast."""
+        is_whole = to in self.bits or to == "HUGEINT"
         guarded: str | None = None
         if of == to:
             guarded = value
         elif of is not None and (of in self.bits or of == "HUGEINT"):
-            guarded = self.from_whole(value, to, of)
+            if is_whole:
+                narrower = to != "HUGEINT" and (of == "HUGEINT" or self.bits[of] > self.bits[to])
+                guarded = self.narrowed(value, to) if narrower else self.cast(value, to)
+            else:
+                guarded = self.from_exact(value, to)
+        elif of is not None and FIXED.fullmatch(of):
+            guarded = self.narrowed(f"ROUND({value})", to) if is_whole else self.from_exact(value, to)
         elif of in FLOATS:
             guarded = self.from_float(value, to)
-        elif of == "BOOLEAN":
-            guarded = self.from_boolean(value, to)
+        elif of == "BOOLEAN":  # 1 or 0, or its name
+            if to == "VARCHAR":
+                guarded = self.cast(value, to)
+            elif is_whole or to in FLOATS:
+                guarded = f"CAST(CAST({value} AS {self.type_name('INTEGER')}) AS {self.type_name(to)})"
         elif of in TIMES:
-            guarded = self.from_time(value, to)
+            if to == "TIMESTAMP":
+                first, last = self.days_of_times
+                guarded = f"CASE WHEN {value} BETWEEN {first} AND {last} THEN {self.cast(value, to)} END"
+            elif to in {"DATE", "VARCHAR"}:
+                guarded = self.cast(value, to)
         elif of == "VARCHAR":
             guarded = self.from_text(value, to)
-        elif of is not None and FIXED.fullmatch(of):
-            guarded = self.from_fixed(value, to)
         if guarded is None:
             raise self.unsupported(f"a cast from {of or 'this'} to {to}", "leave it out or declare its type")
         return guarded
@@ -438,13 +452,6 @@ class ServerDialect(Dialect):
         """Return a whole or fixed number as a DECIMAL; NULL where that has fewer digits before the point."""
         raise NotImplementedError
 
-    def from_whole(self, value: str, to: str, of: str) -> str | None:
-        """Return a cast of a whole number."""
-        if to in self.bits:
-            narrower = of == "HUGEINT" or self.bits[of] > self.bits[to]
-            return self.narrowed(value, to) if narrower else self.cast(value, to)
-        return self.cast(value, to) if to == "HUGEINT" else self.from_exact(value, to)
-
     def from_exact(self, value: str, to: str) -> str | None:
         """Return a whole or fixed number as one that is not whole, as a boolean or as a text."""
         if to in FLOATS or to == "VARCHAR":
@@ -464,34 +471,12 @@ class ServerDialect(Dialect):
                 return f"({value} <> 0)"
         return None  # as text: 1 and not 1.0
 
-    def from_fixed(self, value: str, to: str) -> str | None:
-        """Return a cast of a DECIMAL."""
-        is_whole = to in self.bits or to == "HUGEINT"
-        return self.narrowed(f"ROUND({value})", to) if is_whole else self.from_exact(value, to)
-
-    days_of_times: ClassVar[tuple[str, str]]
-    """The first and the last date that is taken as a timestamp: there are fewer of these."""
-
-    def from_time(self, value: str, to: str) -> str | None:
-        """Return a cast of a date or timestamp."""
-        if to == "TIMESTAMP":
-            first, last = self.days_of_times
-            return f"CASE WHEN {value} BETWEEN {first} AND {last} THEN {self.cast(value, to)} END"
-        return self.cast(value, to) if to in {"DATE", "VARCHAR"} else None
-
     def from_text(self, value: str, to: str) -> str | None:
         """Return the number, boolean, date or time that a text spells."""
         if to != "BOOLEAN":
             raise NotImplementedError
         yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
         return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
-
-    def from_boolean(self, value: str, to: str) -> str | None:
-        """Return a cast of a boolean: 1 or 0, or its name."""
-        if to == "VARCHAR":
-            return self.cast(value, to)
-        numeric = to in self.bits or to == "HUGEINT" or to in FLOATS
-        return f"CAST(CAST({value} AS {self.type_name('INTEGER')}) AS {self.type_name(to)})" if numeric else None
 
     def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
         """Refuse regular expressions."""

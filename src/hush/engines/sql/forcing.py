@@ -23,6 +23,7 @@ from hush.engines.sql.nodes import (
     FALSE,
     MADE,
     NULL,
+    Double,
     Operator,
     Scalar,
     Span,
@@ -30,7 +31,6 @@ from hush.engines.sql.nodes import (
     call,
     case,
     date,
-    double,
     huge,
     integer,
     null,
@@ -81,20 +81,16 @@ def force(source: Scalar, physical: str, type_: Type, longest: int = MAX_TEXT) -
         single = physical == "FLOAT" and type_.values is None and type_.step is None
         # else a bound is rounded as values are
         clean = not single or all(end is None or nearest_single(end) == end for end in (type_.lower, type_.upper))
-        value = replace(value, scale=_scale(physical, type_), single=single, clean=clean, span=_span_of(type_))
+        span: Span | None = None
+        if type_.values is not None:
+            span = span_of_any(*(span_of_number(value) for value in type_.values if isinstance(value, Fraction)))
+        elif type_.lower is not None and type_.upper is not None:
+            # the smallest float above zero; on a grid nothing but 0 is nearer to it than a step, and half of that
+            # leaves room to round
+            least = Fraction(1, 2**1074) if type_.step is None else type_.step / 2
+            span = span_of_any((least, least), span_of_number(type_.lower), span_of_number(type_.upper))
+        value = replace(value, scale=_scale(physical, type_), single=single, clean=clean, span=span)
     return value if missing is None else replace(value, sql=call("coalesce", value.sql, missing))
-
-
-def _span_of(type_: Type) -> Span | None:
-    """Return between which magnitudes a column lies where it is clamped, and rounded to a step or one of a list."""
-    if type_.values is not None:
-        return span_of_any(*(span_of_number(value) for value in type_.values if isinstance(value, Fraction)))
-    if type_.lower is None or type_.upper is None:
-        return None
-    lower, upper = span_of_number(type_.lower), span_of_number(type_.upper)
-    # the smallest float above zero; on a grid nothing but 0 is nearer to it than a step, and half leaves room to round
-    least = Fraction(1, 2**1074) if type_.step is None else type_.step / 2
-    return min(least, lower[0], upper[0]), max(lower[1], upper[1])
 
 
 def _scale(physical: str, type_: Type) -> int | None:
@@ -123,10 +119,10 @@ def _missing(type_: Type, *, whole: bool) -> Scalar | None:
         nearest = Fraction(-(-nearest // 1) if nearest > 0 else nearest // 1) if whole else nearest
     elif type_.kind is Kind.DECIMAL and not whole:
         # computed as stored values are, so that it is the same float as theirs, and no negative zero
-        return unscaled(double(_nearest(type_, type_.step)), type_.step) + double(0)
+        return unscaled(Double(_nearest(type_, type_.step)), type_.step) + Double(0)
     else:
         nearest = _nearest(type_, type_.step) * type_.step
-    return integer(int(nearest)) if whole else double(nearest)
+    return integer(int(nearest)) if whole else Double(nearest)
 
 
 def _nearest(type_: Type, step: Fraction) -> int:
@@ -151,7 +147,7 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
             else:
                 low, high = _grid_ends(type_, type_.step)
                 number = _rounded(_force_line(source, physical, low, high), type_.step, low, high)
-            return Value(number + double(0), SqlType.DOUBLE)  # -0.0 + 0.0 is 0.0
+            return Value(number + Double(0), SqlType.DOUBLE)  # -0.0 + 0.0 is 0.0
         case Kind.TEXT:
             plain = source if physical == "VARCHAR" else source.try_cast("VARCHAR", physical)
             if type_.values is None:
@@ -258,7 +254,7 @@ def _force_wide(source: Scalar, physical: str, type_: Type) -> Value | None:
     elif physical == "VARCHAR" and type_.step == 1:
         line = _force_line(source, physical, Fraction(low), Fraction(high))  # such as 1e20
         first, last = (huge(end) for end in (low, high))
-        outer = [(line <= double(low), first), (line >= double(high), last)]  # see _as_integer
+        outer = [(line <= Double(low), first), (line >= Double(high), last)]  # see _as_integer
         rounded_line = case(*outer, otherwise=line.try_cast("HUGEINT", "DOUBLE"))
         # all digits count where the cast reads the text; the float is for what it does not read
         source = call("coalesce", source.try_cast("HUGEINT", physical), rounded_line)
@@ -275,7 +271,7 @@ def _as_integer(line: Scalar, step: Fraction, low: Fraction | None, high: Fracti
     outer: list[tuple[Operator, Fraction | None]] = [("<=", low), (">=", high)]
     # bounds up to 2⁵³ are floats themselves, and need no branch; those beyond 64 bits are no BIGINT
     ends = [
-        (binary(compare, line, double(end)), integer(int(end)).cast("BIGINT"))
+        (binary(compare, line, Double(end)), integer(int(end)).cast("BIGINT"))
         for compare, end in outer
         if end is not None and EXACT < abs(end) <= 2**63 and end < 2**63
     ]
@@ -305,9 +301,9 @@ def _force_listed(source: Scalar, physical: str, type_: Type) -> Value:
     if physical == "FLOAT":  # the decimal that was stored: 0.1, and not 0.10000000149
         source, physical = source.try_cast("VARCHAR", physical), "VARCHAR"
     number = source if physical == "DOUBLE" else source.try_cast("DOUBLE", physical)
-    inside = case((number.one_of([double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
+    inside = case((number.one_of([Double(value) for value in numbers]), number)) if numbers else null("DOUBLE")
     # a list with 0 lets in -0.0, too, for they are equal
-    return Value(inside + double(0), SqlType.DOUBLE)
+    return Value(inside + Double(0), SqlType.DOUBLE)
 
 
 def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
@@ -347,14 +343,14 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
     is_bounded = low is not None and high is not None
     if low is not None and high is not None:
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
-        pairs.append((number.between(double(low), double(high)), number))
+        pairs.append((number.between(Double(low), Double(high)), number))
     # whole numbers and DECIMALs are never NaN, but a text may spell it
     if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((primitive("nan", number), NULL))
     if low is not None:
-        pairs.append((number < double(low), double(low)))
+        pairs.append((number < Double(low), Double(low)))
     if high is not None:
-        pairs.append((number > double(high), double(high)))
+        pairs.append((number > Double(high), Double(high)))
     if pairs and not is_bounded:
         # after the bounds, so that an infinity is clamped on the side that has one
         pairs.append((~primitive("finite", number), NULL))

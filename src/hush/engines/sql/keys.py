@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.nodes import (
+    Double,
     From,
     ParameterRows,
     Scalar,
@@ -30,11 +31,10 @@ from hush.engines.sql.nodes import (
     case,
     column,
     columns_of,
-    double,
     integer,
     select,
 )
-from hush.engines.sql.values import LONG, WHOLE, SqlType, Value, constant, on_line, scaled, unscaled
+from hush.engines.sql.values import LONG, WHOLE, SqlType, Value, on_line, scaled, unscaled
 from hush.query.errors import UnplannableError
 from hush.query.plan.keys import Points
 from hush.query.plan.stability import Factor
@@ -95,9 +95,10 @@ class Lists(Protocol):
 def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
     """Return a value fit to group by and to hand out: whole numbers as BIGINT, numbers finite without negative zero."""
     value = value.finite()
-    if value.form is SqlType.WIDE and _told_apart(type_.values or ()) and dialect.wide_keys:
-        return value
     if value.form is SqlType.WIDE:
+        numbers = [float(listed) for listed in type_.values or () if isinstance(listed, Fraction)]
+        if 0 < len(numbers) == len(set(numbers)) and dialect.wide_keys:
+            return value  # still different as the floats that an answer shows
         ends = [end for end in (type_.lower, type_.upper) if end is not None]
         if any(not LONG[0] <= end <= LONG[1] for end in ends):
             raise UnplannableError(
@@ -110,14 +111,8 @@ def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
         return Value(value.sql.try_cast("BIGINT", "DOUBLE"), SqlType.INTEGER)
     if value.form is SqlType.DOUBLE:
         # -0.0 + 0.0 is 0.0: both zeros are one key
-        return replace(value, sql=value.sql + double(0))
+        return replace(value, sql=value.sql + Double(0))
     return value
-
-
-def _told_apart(values: Sequence[Constant]) -> bool:
-    """Return whether listed numbers are still different as the floats that an answer shows."""
-    numbers = [float(value) for value in values if isinstance(value, Fraction)]
-    return 0 < len(numbers) == len(set(numbers))
 
 
 def shown_value(value: Value, type_: Type, dialect: Dialect) -> Value:
@@ -186,7 +181,7 @@ def place(value: Value, axis: Axis) -> Scalar | None:
     elif value.form is SqlType.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:
         nearest = scaled(value.sql, step, value.greatest)
         is_point = value.sql.equals(unscaled(nearest, step))
-        inside = nearest.between(double(first), double(last)) & is_point
+        inside = nearest.between(Double(first), Double(last)) & is_point
         index = nearest.cast("BIGINT")
     else:
         return None
@@ -205,11 +200,6 @@ def code(parts: list[Scalar], axes: Sequence[Axis]) -> Scalar:
 def size(axes: Sequence[Axis]) -> int:
     """Return how many combinations of keys there are."""
     return prod([len(axis.values) for axis in axes])
-
-
-def listed(public_value: Constant, type_: Type, stored_value: Value) -> Scalar:
-    """Return a public value in the form of the values it is compared with."""
-    return constant(public_value, type_).to(stored_value.form).sql
 
 
 NUMBER = "number"
@@ -304,4 +294,4 @@ def grid_index(given: Value, factor: Factor) -> Scalar:
         if value.within is not None and first <= value.within[0] and value.within[1] <= last:
             return value.sql
         return value.sql.clamped(integer(first), integer(last)).cast("BIGINT")
-    return value.sql.clamped(double(first), double(last)).cast("BIGINT")
+    return value.sql.clamped(Double(first), Double(last)).cast("BIGINT")

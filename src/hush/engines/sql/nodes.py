@@ -26,7 +26,7 @@ The methods of nodes and the functions below them are short names for what write
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -79,38 +79,16 @@ class Node:
 # Expressions over one row, and aggregates
 
 
+def _infix(operator: Operator) -> Callable[[Scalar, Scalar | int], Scalar]:
+    return lambda left, right: binary(operator, left, right)
+
+
 class Scalar(Node):
     """A value of each row, or of each group; arithmetic, order and logic are written with Python's operators."""
 
-    def __add__(self, other: Scalar | int) -> Scalar:
-        return binary("+", self, other)
-
-    def __sub__(self, other: Scalar | int) -> Scalar:
-        return binary("-", self, other)
-
-    def __mul__(self, other: Scalar | int) -> Scalar:
-        return binary("*", self, other)
-
-    def __truediv__(self, other: Scalar) -> Scalar:
-        return binary("/", self, other)
-
-    def __lt__(self, other: Scalar | int) -> Scalar:
-        return binary("<", self, other)
-
-    def __le__(self, other: Scalar | int) -> Scalar:
-        return binary("<=", self, other)
-
-    def __gt__(self, other: Scalar | int) -> Scalar:
-        return binary(">", self, other)
-
-    def __ge__(self, other: Scalar | int) -> Scalar:
-        return binary(">=", self, other)
-
-    def __and__(self, other: Scalar) -> Scalar:
-        return binary("AND", self, other)
-
-    def __or__(self, other: Scalar) -> Scalar:
-        return binary("OR", self, other)
+    __add__, __sub__, __mul__, __truediv__ = _infix("+"), _infix("-"), _infix("*"), _infix("/")
+    __lt__, __le__, __gt__, __ge__ = _infix("<"), _infix("<="), _infix(">"), _infix(">=")
+    __and__, __or__ = _infix("AND"), _infix("OR")
 
     def __neg__(self) -> Scalar:
         return Operation("NEGATIVE", (self,))
@@ -502,7 +480,19 @@ def _cost(node: Node) -> int:
         case Costed():
             return node.work if node.only else node.value.cost + node.work
         case Primitive():
-            return costs(node.arguments) + _of_primitive(node)
+            options: dict[str, Any] = dict(node.options)
+            match node.name:
+                case "date_part":
+                    own = _CALLS[options["part"]]
+                case "moved":
+                    own = sum([_CALLS[call] + OPERATION for unit, call in _MOVES.items() if options[unit]])
+                case "scaled":
+                    own = _CALLS["round"] + (0 if options["times"] is None and options["over"] is None else OPERATION)
+                case "weighted_down":  # a sum that is rounded down names its count twice
+                    own = 5 * OPERATION + node.arguments[1].cost if options["floor"] else 3 * OPERATION
+                case name:
+                    own = _PRIMITIVES.get(name, OPERATION)
+            return costs(node.arguments) + own
         case WindowCall():
             return _WINDOW + costs((*node.partition, *node.order, *node.call.arguments))
         case Subquery():
@@ -517,22 +507,6 @@ def _cost(node: Node) -> int:
             return rows_of(node) * (per_row + costs(clauses) + ranked) + inside
         case _:  # constants are made once, not for every row
             return 0
-
-
-def _of_primitive(node: Primitive) -> int:
-    """Return the cost of a primitive without its arguments."""
-    options: dict[str, Any] = dict(node.options)
-    match node.name:
-        case "date_part":
-            return _CALLS[options["part"]]
-        case "moved":
-            return sum(_CALLS[call] + OPERATION for unit, call in _MOVES.items() if options[unit])
-        case "scaled":
-            return _CALLS["round"] + (0 if options["times"] is None and options["over"] is None else OPERATION)
-        case "weighted_down":  # a sum that is rounded down names its count twice
-            return 5 * OPERATION + node.arguments[1].cost if options["floor"] else 3 * OPERATION
-        case _:
-            return _PRIMITIVES.get(node.name, OPERATION)
 
 
 def rows_of(source: Select | From | None) -> int:
@@ -588,19 +562,9 @@ def huge(value: int) -> Scalar:
     return integer(value).cast("HUGEINT")
 
 
-def double(value: Fraction | int) -> Scalar:
-    """Return the nearest float64 as a constant."""
-    return Double(value)
-
-
 def text(value: str) -> Scalar:
     """Return a text constant; NUL characters, which engines refuse, are dropped."""
     return Constant(value.replace("\0", ""))
-
-
-def boolean(value: bool) -> Scalar:
-    """Return TRUE or FALSE."""
-    return TRUE if value else FALSE
 
 
 def date(value: dt.date) -> Scalar:
@@ -673,11 +637,6 @@ def float_operation(operator: FloatOperator, left: Scalar, right: Scalar, *spans
     return primitive("float_operation", left, right, operator=operator, spans=spans)
 
 
-def row_hash(values: Sequence[Scalar], salt: int) -> Scalar:
-    """Return a keyed hash of a row's values."""
-    return primitive("row_hash", *values, salt=salt)
-
-
 def select(columns: Sequence[Scalar], source: Select | From | None = None, label: str = "t") -> Select:
     """Return SELECT columns FROM source; a query AS t."""
     return Select(columns=tuple(columns), source=Subquery((source,), label) if isinstance(source, Select) else source)
@@ -686,8 +645,3 @@ def select(columns: Sequence[Scalar], source: Select | From | None = None, label
 def read(place: str | Select, label: str, rows: int = 1) -> From:
     """Return a table to select from under another name, or the query by which it is read."""
     return TableName(place, label, rows) if isinstance(place, str) else Subquery((place,), label, stored=True)
-
-
-def table_function(function: str, *arguments: Scalar, options: Mapping[str, Scalar]) -> TableFunction:
-    """Return a function that returns rows, to select from."""
-    return TableFunction(function, arguments, tuple(options.items()))

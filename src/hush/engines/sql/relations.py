@@ -36,6 +36,7 @@ from hush.engines.sql.nodes import (
     ColumnName,
     ConstantRows,
     Costed,
+    Double,
     From,
     Named,
     Scalar,
@@ -48,7 +49,6 @@ from hush.engines.sql.nodes import (
     case,
     column,
     count,
-    double,
     huge,
     integer,
     null,
@@ -485,7 +485,10 @@ class RelationWriter:
         self.counted += 1
         kind = relation.kind.value
         owned, looked_at = (left, right) if left.unit else (right, left)
-        self.carried = max(self.carried, _held(_characters(owned), _characters(looked_at)))
+        # half of what a join holds for each row, since `hush.engines.work` counts two copies: both sides, those rows of
+        # the private side that stay, and the side that it looks up
+        mine, theirs = _characters(owned), _characters(looked_at)
+        self.carried = max(self.carried, -(-(2 * mine + theirs + max(mine, theirs)) // 2))
         sides = [f"left_{self.counted}", f"right_{self.counted}"]
 
         def counted(side: str, source: RelationQuery, on_: Sequence[Expression], as_: str) -> tuple[From, list[Value]]:
@@ -620,7 +623,7 @@ def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
         if relation.awaits is not None and type_.kind.numeric:
             # a released number has one form, whole or not: none of them makes a statement that could be refused
             number = relation.rows[0][index].value
-            values = [Value(double(number) if isinstance(number, Fraction) else null("DOUBLE"), SqlType.DOUBLE)]
+            values = [Value(Double(number) if isinstance(number, Fraction) else null("DOUBLE"), SqlType.DOUBLE)]
         alike_values = alike(values)
         wide = alike_values[0].form is SqlType.WIDE
         form = SqlType.WIDE if wide else SQL_TYPES[type_.kind]
@@ -636,14 +639,6 @@ def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
 def _characters(source: RelationQuery) -> int:
     """Return how many characters of text a row has at most."""
     return sum(value.chars for value in source.columns.values() if value.form is SqlType.TEXT)
-
-
-def _held(owned: int, second: int) -> int:
-    """Return half of the characters that a join holds for each row: `hush.engines.work` counts two copies.
-
-    A counted join holds both sides, those rows of the private side that stay, and the side that it looks up.
-    """
-    return -(-(2 * owned + second + max(owned, second)) // 2)
 
 
 def unit_type(catalogue: Catalogue) -> str | None:
@@ -735,7 +730,7 @@ _BITS = 79
 def settled(value: Value) -> Value:
     """Return a value fit to group by: finite, and without a negative zero."""
     value = value.finite()
-    return replace(value, sql=value.sql + double(0)) if value.form is SqlType.DOUBLE else value
+    return replace(value, sql=value.sql + Double(0)) if value.form is SqlType.DOUBLE else value
 
 
 def exact(
@@ -804,7 +799,7 @@ def _exact_index(expression: Expression, value: Value) -> tuple[Scalar, Fraction
         return grid_index(value, factor), factor.step
     if greatest:  # the first power of two that leaves so many bits; where nothing but 0 can be, any step will do
         step /= 2 ** (math.ceil(step * 2**_BITS / greatest) - 1).bit_length()
-    ends = (double(math.floor(lower / step)), double(math.ceil(upper / step)))
+    ends = (Double(math.floor(lower / step)), Double(math.ceil(upper / step)))
     return scaled(value.finite().sql, step, value.greatest).clamped(*ends).cast("HUGEINT", "DOUBLE"), step
 
 

@@ -14,36 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from hush.engines.sql import nodes
 from hush.engines.sql.dialect import DUCKDB, Dialect, ViewContent
-from hush.engines.sql.nodes import (
-    DIRECTIONS,
-    Alias,
-    Case,
-    Cast,
-    ColumnName,
-    Constant,
-    ConstantRows,
-    Costed,
-    Double,
-    FunctionCall,
-    JoinClause,
-    Node,
-    Operation,
-    Parameter,
-    ParameterRows,
-    Primitive,
-    Scalar,
-    Select,
-    SourceView,
-    Star,
-    Subquery,
-    TableFunction,
-    TableName,
-    WindowCall,
-    column,
-    columns_of,
-    select,
-)
+from hush.engines.sql.nodes import DIRECTIONS, Node, Scalar, Select, column, columns_of, select
 from hush.query.errors import UnplannableError
 
 MOST = 500_000
@@ -93,8 +66,7 @@ def render(query: Select, dialect: Dialect, *, views: str = "view", limited: boo
     """
     renderer = Renderer(dialect, views, limited=limited)
     text = renderer.text(query)
-    views_needed = tuple(renderer.views.items())
-    return Statement(text=text, parameters=tuple(renderer.parameters), views=views_needed, query=query)
+    return Statement(text, parameters=tuple(renderer.parameters), views=tuple(renderer.views.items()), query=query)
 
 
 def text_of(query: Select) -> str:
@@ -159,69 +131,69 @@ class Renderer:
         """Return the text of a node from those of its parts."""
         dialect, quoted = self.dialect, self.dialect.quoted
         match node:
-            case ColumnName():
+            case nodes.ColumnName():
                 return quoted(node.name) if node.table is None else f"{quoted(node.table)}.{quoted(node.name)}"
-            case Operation():
+            case nodes.Operation():
                 if node.operator == "IN":
                     return f"({parts[0]} IN ({', '.join(parts[1:])}))"
                 form = _FORMS.get(node.operator)
                 return _chain(node.operator, parts) if form is None else form.format(*parts)
-            case Primitive():
+            case nodes.Primitive():
                 spelled: str = getattr(dialect, node.name)(*parts, **dict(node.options))
                 return spelled
-            case FunctionCall():
+            case nodes.FunctionCall():
                 return dialect.call(node.function, parts)
-            case Cast():
+            case nodes.Cast():
                 return (dialect.try_cast if node.safe else dialect.cast)(parts[0], node.to, node.of)
-            case Constant(value=str() as words):
+            case nodes.Constant(value=str() as words):
                 return dialect.text(words)
-            case Constant(value=bool() | None as word):
+            case nodes.Constant(value=bool() | None as word):
                 return {True: "TRUE", False: "FALSE", None: "NULL"}[word]
-            case Constant(value=int() as whole_number):
+            case nodes.Constant(value=int() as whole_number):
                 return dialect.integer(whole_number)
-            case Alias():
+            case nodes.Alias():
                 return f"{parts[0]} AS {quoted(node.name)}"
-            case Costed():
+            case nodes.Costed():
                 return parts[0]
-            case Case():
+            case nodes.Case():
                 pairs = zip(parts[::2], parts[1::2], strict=False)
                 branches = [f"WHEN {condition} THEN {value}" for condition, value in pairs]
                 branches += [] if node.otherwise is None else [f"ELSE {parts[-1]}"]
                 return f"CASE {' '.join(branches)} END"
-            case Double():
+            case nodes.Double():
                 return dialect.double(node.value)
             case Select():
                 return self._select(node)
-            case TableName():
+            case nodes.TableName():
                 name = ".".join(map(quoted, [node.place] if isinstance(node.place, str) else node.place))
                 return name if node.label is None else f"{name} AS {quoted(node.label)}"
-            case Subquery():
+            case nodes.Subquery():
                 # a subquery whose columns are long is kept apart, where an engine would copy them to every mention
                 fence = ""
                 if dialect.fence and len(parts) == 1:
                     long = any(len(self._texts[id(selected)]) > _SHORT for selected in node.queries[0].columns)
                     fence = dialect.fence if long else ""
                 return f"({' UNION ALL '.join(parts)}{fence}) AS {quoted(node.label)}"
-            case JoinClause():
+            case nodes.JoinClause():
                 on = "" if node.on is None else f" ON {parts[1]}"
                 return f"{_JOINS[node.kind]} {parts[0]}{on}"
-            case WindowCall():
+            case nodes.WindowCall():
                 clauses = [f"PARTITION BY {self.each(node.partition)}"] if node.partition else []
                 clauses += [f"ORDER BY {self._order(node.order)}"] if node.order else []
                 clauses += [node.frame] if node.frame else []
                 return f"{parts[0]} OVER ({' '.join(clauses)})"
-            case Star():
+            case nodes.Star():
                 return "*" if node.table is None else f"{quoted(node.table)}.*"
-            case Parameter():
+            case nodes.Parameter():
                 return self.parameter(node.number)
-            case ConstantRows():
+            case nodes.ConstantRows():
                 rows = ", ".join(f"({self.each(row)})" for row in node.rows)
                 return f"(VALUES {rows}) AS {quoted(node.label)}({', '.join(map(quoted, node.columns))})"
-            case ParameterRows():
+            case nodes.ParameterRows():
                 return dialect.rows_of(self, node.lists, node.label, node.columns)
-            case SourceView():
+            case nodes.SourceView():
                 return self.view(node.number)
-            case TableFunction():
+            case nodes.TableFunction():
                 values = parts[len(node.arguments) :]
                 options = [f"{name} = {value}" for (name, _), value in zip(node.options, values, strict=True)]
                 return f"{node.function.upper()}({', '.join([*parts[: len(node.arguments)], *options])})"
@@ -230,15 +202,17 @@ class Renderer:
     def _order(self, order: Sequence[Scalar]) -> str:
         texts = []
         for term in order:
-            is_directed = isinstance(term, Operation) and term.operator in DIRECTIONS.values()
+            is_directed = isinstance(term, nodes.Operation) and term.operator in DIRECTIONS.values()
             text = self._texts[id(term)]
             texts.append(text if is_directed else self.dialect.ascending(text))
         return ", ".join(texts)
 
     def _select(self, query: Select) -> str:
         dialect, texts, each = self.dialect, self._texts, self.each
-        if query.qualify is not None and not dialect.qualifies:
-            return self.text(_without_qualify(query))
+        if query.qualify is not None and not dialect.qualifies:  # the window is a column of a subquery
+            rank, limit = query.qualify
+            ranked = replace(query, columns=(*query.columns, rank.alias("rank")), qualify=None)
+            return self.text(select(columns_of(query.labels), ranked).where(column("rank", "t") <= limit))
         conditions, joins = [texts[id(condition)] for condition in query.conditions], []
         for join in query.joins:
             if join.kind in _LOOKUPS and not dialect.anti_joins:
@@ -266,15 +240,6 @@ class Renderer:
 def _chain(operator: str, operands: Sequence[str]) -> str:
     """Return operands joined from left to right, each step in parentheses."""
     return "(" * (len(operands) - 1) + f" {operator} ".join([operands[0], *map("{})".format, operands[1:])])
-
-
-def _without_qualify(query: Select) -> Select:
-    """Return a query with the window as a column of a subquery."""
-    assert query.qualify is not None  # noqa: S101 - the caller looked
-    rank, limit = query.qualify
-    ranked = replace(query, columns=(*query.columns, rank.alias("rank")), qualify=None)
-    outer = select(columns_of(query.labels), ranked)
-    return outer.where(column("rank", "t") <= limit)
 
 
 __all__ = ["MOST", "Renderer", "Statement", "plain", "render", "text_of"]

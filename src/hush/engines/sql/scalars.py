@@ -28,13 +28,13 @@ from fractions import Fraction
 from hush.engines.sql.forcing import date_in_text
 from hush.engines.sql.nodes import (
     FALSE,
+    Constant,
+    Double,
     Operator,
     Scalar,
     binary,
-    boolean,
     call,
     case,
-    double,
     float_operation,
     huge,
     integer,
@@ -189,13 +189,13 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
     right = right.finite()
     scale, single = common(arguments)
     if scale and dividend is not None:  # which may have more digits than a float
-        unit = double(10**scale)
+        unit = Double(10**scale)
         below = float_operation("*", right.sql, unit).rounded().try_cast("HUGEINT", "DOUBLE")
         above = dividend.sql.cast("HUGEINT") * huge(10**scale)
         residue = above.remainder(case((binary("<>", below, integer(0)), below)))
         return Value(residue.cast("DOUBLE") / unit, SqlType.DOUBLE, clean=False, scale=scale)
     if scale:
-        unit = double(10**scale)
+        unit = Double(10**scale)
         above, below = (float_operation("*", value.sql, unit).rounded() for value in (left, right))
         residue = float_operation("%", above, below)
         return Value(float_operation("/", residue, unit), SqlType.DOUBLE, clean=False, scale=scale)
@@ -278,7 +278,7 @@ def _round(expression: Call, arguments: list[Value]) -> Value:
     if digits:
         unit = 10 ** abs(digits)
         spans = span_of_rounded(value.span, Fraction(1)), span_of_number(Fraction(unit))
-        index = float_operation("/" if digits > 0 else "*", index, double(unit), *spans)
+        index = float_operation("/" if digits > 0 else "*", index, Double(unit), *spans)
     return Value(index, SqlType.DOUBLE, clean=False, scale=max(digits, 0), span=span)
 
 
@@ -301,9 +301,9 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
 @computes(Op.LOG)
 def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
-    sql = call("log10", value.sql) if base == 10 else primitive("logarithm", double(base), value.sql)
+    sql = call("log10", value.sql) if base == 10 else primitive("logarithm", Double(base), value.sql)
     # only of positive numbers: of others an engine may raise an error
-    return Value(case((value.sql > double(0), sql)), SqlType.DOUBLE, clean=False)
+    return Value(case((value.sql > Double(0), sql)), SqlType.DOUBLE, clean=False)
 
 
 @computes(Op.POWER)
@@ -316,12 +316,12 @@ def _power(_: Call, arguments: list[Value]) -> Value:
 def _sign(_: Call, arguments: list[Value]) -> Value:
     value = arguments[0].double().finite()
     pairs = [
-        (value.sql > double(0), double(1)),
-        (value.sql < double(0), double(-1)),
+        (value.sql > Double(0), Double(1)),
+        (value.sql < Double(0), Double(-1)),
         # otherwise NULL would fall through to 0
         (value.sql.is_null(), null("DOUBLE")),
     ]
-    return Value(case(*pairs, otherwise=double(0)), SqlType.DOUBLE, span=ZERO_SPAN)
+    return Value(case(*pairs, otherwise=Double(0)), SqlType.DOUBLE, span=ZERO_SPAN)
 
 
 @computes(Op.LEAST, Op.GREATEST)
@@ -342,7 +342,7 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
         sql = operand.sql.cast(form.value).clamped(*(integer(end).cast(form.value) for end in limits))
         return narrow(Value(sql, form, within=limits))
     value = operand.double().finite()
-    ends = double(low), double(high)
+    ends = Double(low), Double(high)
     pairs = [(value.sql < ends[0], ends[0]), (value.sql > ends[1], ends[1])]
     scale, single = common([value, *(argument.double() for argument in arguments[1:])])
     least = Fraction(1, 2**1074) if value.span is None else value.span[0]
@@ -370,18 +370,18 @@ def _bin(expression: Call, arguments: list[Value]) -> Value:
         # as below: one correctly rounded division
         parts = (int(width * width.denominator), int(low) * width.denominator)
         edge = index * huge(parts[0]) + huge(parts[1])
-        return Value(edge.cast("DOUBLE") / double(width.denominator), SqlType.DOUBLE, span=span)
-    offset = _clip(expression, arguments).double().sql - double(low)
-    which = call("floor", float_operation("/", offset, double(width), None, span_of_number(width)))
+        return Value(edge.cast("DOUBLE") / Double(width.denominator), SqlType.DOUBLE, span=span)
+    offset = _clip(expression, arguments).double().sql - Double(low)
+    which = call("floor", float_operation("/", offset, Double(width), None, span_of_number(width)))
     # NULL must stay NULL, and LEAST would skip it
-    last = double(bins - 1)
+    last = Double(bins - 1)
     index = case((which > last, last), otherwise=which)
     if width.denominator == 1 and low.denominator == 1:
-        edge = index * double(width) + double(low)
+        edge = index * Double(width) + Double(low)
     else:
         # one correctly rounded division, so that the edge is the float nearest to the exact one
         unit = Fraction(1, (width.denominator * low.denominator))
-        edge = (index * double(width / unit) + double(low / unit)) / double(1 / unit)
+        edge = (index * Double(width / unit) + Double(low / unit)) / Double(1 / unit)
     return Value(edge, SqlType.DOUBLE, span=span)
 
 
@@ -415,16 +415,16 @@ def _bucket(expression: Call, arguments: list[Value]) -> Value:
         ]
         return narrow(Value(case(*outside, otherwise=inside), SqlType.WIDE, within=(0, int(count) + 1)))
     value = arguments[0].double().finite()
-    which = call("floor", (value.sql - double(low)) / double((high - low) / count))
+    which = call("floor", (value.sql - Double(low)) / Double((high - low) / count))
     pairs = [
         (value.sql.is_null(), null("DOUBLE")),
-        (value.sql < double(low), double(0)),
-        (value.sql >= double(high), double(count + 1)),
+        (value.sql < Double(low), Double(0)),
+        (value.sql >= Double(high), Double(count + 1)),
         # rounding may carry a value that is inside the bounds past the last bin, or before the first
-        (which > double(count - 1), double(count)),
-        (which < double(0), double(1)),
+        (which > Double(count - 1), Double(count)),
+        (which < Double(0), Double(1)),
     ]
-    number = case(*pairs, otherwise=which + double(1))
+    number = case(*pairs, otherwise=which + Double(1))
     return Value(number.cast("BIGINT"), SqlType.INTEGER, within=(0, int(count) + 1))
 
 
@@ -529,7 +529,7 @@ def _with_fraction(op: Op, operand: Value, number: Fraction) -> Scalar:
     else:
         truth = (op in {Op.LESS, Op.LESS_EQUAL}) is (below > 0)
     # a comparison with NULL is NULL, whatever the constant
-    return case((operand.sql.not_null(), boolean(truth)))
+    return case((operand.sql.not_null(), Constant(truth)))
 
 
 @computes(Op.AND, Op.OR)

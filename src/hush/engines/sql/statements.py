@@ -65,7 +65,6 @@ from hush.engines.sql.keys import (
     Lists,
     grid_index,
     key_value,
-    listed,
     numbered_by_choice,
     place,
     shown_value,
@@ -89,7 +88,6 @@ from hush.engines.sql.nodes import (
     null,
     primitive,
     read,
-    row_hash,
     select,
     summed,
     total,
@@ -98,7 +96,7 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.relations import UNBOUNDED, UNIT, Bounds, Catalogue, identity_text
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.scalars import name_of, value_of
-from hush.engines.sql.values import SQL_TYPES, SqlType, Value
+from hush.engines.sql.values import SQL_TYPES, SqlType, Value, constant
 from hush.mechanisms import grouped
 from hush.mechanisms.grouped.base import Integers, integer_array
 from hush.query.expressions import Released
@@ -121,7 +119,7 @@ from hush.query.question import Question
 from hush.query.released import released_in, shown
 
 if TYPE_CHECKING:
-    from hush.query.plan.rows import CodedColumn, RowPlan
+    from hush.query.plan.rows import RowPlan
 
 _NARROW = 2**23
 KEPT = "kept"
@@ -251,8 +249,8 @@ class MainWriter:
             return _less(total(inner[0], narrow=narrow), (centre + statistic.offset, rows), narrow=narrow)
         if statistic.factors[0] == statistic.factors[1] and _small(first):
             wide = inner[0].cast("BIGINT")  # the square of a 32-bit integer needs 64
-            constant = statistic.offset - centre * centre
-            return _less(total(wide * wide), (2 * centre, total(inner[0])), (constant, call("count", inner[0])))
+            offset = statistic.offset - centre * centre
+            return _less(total(wide * wide), (2 * centre, total(inner[0])), (offset, call("count", inner[0])))
         left, right = (
             (value - factor.centre).cast("BIGINT") for value, factor in zip(inner, statistic.factors, strict=True)
         )
@@ -323,10 +321,9 @@ def _small(factor: Factor) -> bool:
 
 def _less(value: Scalar, *parts: tuple[int, Scalar], narrow: bool = False) -> Scalar:
     """Return the value less multiples of others, all below 2¹²⁰ in magnitude, or, if it is ``narrow``, below 2⁶³."""
-    for constant, factor in parts:
-        if constant:
-            wide = factor.cast("BIGINT" if narrow else "HUGEINT")
-            value = value - (wide * constant)
+    for times, factor in parts:
+        if times:
+            value = value - factor.cast("BIGINT" if narrow else "HUGEINT") * times
     return value
 
 
@@ -367,7 +364,7 @@ class OtherWriter:
             by = [column(UNIT, "t"), *self._keys]
             values = select([*by, v, *integers], bounded).where(v.not_null()).grouped([*by, v])
             # another salt than that of the groups, so that the two orders have nothing to do with each other
-            mixed = row_hash([column(UNIT, "t"), v], self._rows.salt + 1)
+            mixed = primitive("row_hash", column(UNIT, "t"), v, salt=self._rows.salt + 1)
             # the number of a unit shifts when a row goes, so no order may depend on it
             order = [v] if self._limits.units is Units.NUMBERED else [mixed, v]
             carried = [column("i", "t")] if integers else []
@@ -506,9 +503,9 @@ def binned(rows: AnyRows, histogram: Histogram, lists: Lists) -> tuple[AnyRows, 
         return looked_up(rows, value, lists(axis, value.form, "m"))
     # a constant with a fraction equals no whole number, and a cast to the key's form would round it
     pairs = [
-        (value.sql.equals(listed(constant, type_, value)), integer(at))
-        for at, constant in enumerate(histogram.values)
-        if value.form is not SqlType.INTEGER or not isinstance(constant, Fraction) or constant.denominator == 1
+        (value.sql.equals(constant(listed, type_).to(value.form).sql), integer(at))
+        for at, listed in enumerate(histogram.values)
+        if value.form is not SqlType.INTEGER or not isinstance(listed, Fraction) or listed.denominator == 1
     ]
     return rows, case(*pairs) if pairs else null("INTEGER")
 
@@ -552,21 +549,30 @@ def coded_statement(
     rows = FreshRows(exact_query, catalogue, None, salt, reads, lists=lists, bounds=bounds)
     cells: list[Named] = []
     for index, coded in enumerate(plan.columns):
-        rows, code = _code(rows, coded, lists)
-        cells.append(code.alias(f"c{index}"))
+        if coded.factor is not None:
+            code = grid_index(rows.known[coded.expression], coded.factor)
+            code = code - coded.factor.first if coded.factor.first else code
+        else:
+            histogram = ValueHistogram(population=Population(), expression=coded.expression, values=coded.values)
+            rows, code = binned(rows, histogram, lists)
+        if coded.null:
+            # NULL has the code that follows the last value's
+            code = call("coalesce", code, integer(coded.levels))
+        narrow = next((name for size, name in _TYPES if coded.size <= size), "BIGINT")
+        cells.append(code.cast(narrow).alias(f"c{index}"))
     codes = [column(cell.name, "t") for cell in cells]
     alone = plan.limits.units is Units.ALONE
     coded_rows = select([*([] if alone else [column(UNIT, "t")]), *codes], rows.plain(cells))
-    for code, coded in zip(codes, plan.columns, strict=True):
+    for cell, coded in zip(codes, plan.columns, strict=True):
         # rows without a code go before a unit's first rows are kept, so they take nobody's place
         if not coded.null:
-            coded_rows = coded_rows.where(code.not_null())
+            coded_rows = coded_rows.where(cell.not_null())
     if alone:
-        return CodedStatement(query=coded_rows, rows=rows, codes=tuple(code.name for code in codes), unit=None)
+        return CodedStatement(query=coded_rows, rows=rows, codes=tuple([cell.name for cell in codes]), unit=None)
     unit = column(UNIT, "t")
     hashed = [] if plan.limits.units is Units.NUMBERED else [unit]
     # rows that still tie have equal codes, so it does not matter which of them is kept
-    order = [row_hash([*hashed, *codes], salt), *codes]
+    order = [primitive("row_hash", *hashed, *codes, salt=salt), *codes]
     bounded = select([unit, *codes], coded_rows).qualified(window("row_number", [unit], order), plan.limits.rows)
     if unit_key is not None and plan.limits.units is Units.COLUMN:
         identity = unit if unit_type is None else identity_text(unit, unit_type)  # as text, whatever stores it by then
@@ -579,22 +585,7 @@ def coded_statement(
         # any other unit is told by its rank, which is an integer whatever the unit is
         unit_cell = window("dense_rank", [], [unit]).alias(UNIT)
     query = select([unit_cell, *codes], bounded)
-    return CodedStatement(query=query, rows=rows, codes=tuple(code.name for code in codes), unit=UNIT)
-
-
-def _code(rows: FreshRows, coded: CodedColumn, lists: Lists) -> tuple[FreshRows, Scalar]:
-    """Return the rows, perhaps with a further column, and a column's code; NULL where there is none."""
-    if coded.factor is not None:
-        index = grid_index(rows.known[coded.expression], coded.factor)
-        code: Scalar = index - coded.factor.first if coded.factor.first else index
-    else:
-        histogram = ValueHistogram(population=Population(), expression=coded.expression, values=coded.values)
-        rows, code = binned(rows, histogram, lists)
-    if coded.null:
-        # NULL has the code that follows the last value's
-        code = call("coalesce", code, integer(coded.levels))
-    narrow = next((name for size, name in _TYPES if coded.size <= size), "BIGINT")
-    return rows, code.cast(narrow)
+    return CodedStatement(query=query, rows=rows, codes=tuple([cell.name for cell in codes]), unit=UNIT)
 
 
 def queries_of(plan: Plan, rows: Rows, lists: Lists) -> tuple[Select | None, dict[int, Select], list[Select]]:

@@ -25,18 +25,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
-from hush.engines.sql.nodes import (
-    MADE,
-    TRUE,
-    Scalar,
-    binary,
-    call,
-    case,
-    integer,
-    null,
-    primitive,
-    text,
-)
+from hush.engines.sql.nodes import MADE, TRUE, Scalar, binary, call, case, integer, null, primitive, text
 from hush.engines.sql.values import MAX_TEXT, SQL_TYPES, TIMES, SqlType, Value, as_text, number_at, within_calendar
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
@@ -103,25 +92,18 @@ def _side(expression: Call, arguments: list[Value]) -> Value:
 @computes(Op.CONCAT)
 def _concat(_: Call, arguments: list[Value]) -> Value:
     """Text joined by ||, NULL if a part is NULL; cut wherever it may be too long, before the next part comes."""
-    result, length = _part_of_text(arguments[0])
-    for argument in arguments[1:]:
-        next_text, more = _part_of_text(argument)
-        result, length = binary("||", result, next_text), length + more
-        if length > MAX_TEXT:
-            result, length = _cut(result), MAX_TEXT
+
+    def cut(value: Scalar, length: int) -> tuple[Scalar, int]:
+        if length <= MAX_TEXT:
+            return value, length
+        # the text is written once: in a chain it would double with every part
+        return call("left", value, integer(MAX_TEXT)).costing(MADE * MAX_TEXT), MAX_TEXT
+
+    # a constant may have any length
+    (result, length), *further = (cut(as_text(argument), argument.chars) for argument in arguments)
+    for next_text, more in further:
+        result, length = cut(binary("||", result, next_text), length + more)
     return Value(result, SqlType.TEXT)
-
-
-def _part_of_text(value: Value) -> tuple[Scalar, int]:
-    """Return a text, and how long it is at most; a constant of any length is cut here."""
-    if value.chars <= MAX_TEXT:
-        return as_text(value), value.chars
-    return _cut(as_text(value)), MAX_TEXT
-
-
-def _cut(value: Scalar) -> Scalar:
-    """Return a text's first characters, with the text written once: in a chain it would double with every part."""
-    return call("left", value, integer(MAX_TEXT)).costing(MADE * MAX_TEXT)
 
 
 @computes(Op.STARTS_WITH, Op.CONTAINS)
@@ -142,18 +124,13 @@ def moment(value: Value) -> Value:
     return Value(case((within_calendar(inside), inside)), SqlType.TIMESTAMP)
 
 
-@computes(Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.WEEK, Op.DAY_OF_YEAR)
+@computes(*_PARTS)
 def _part(expression: Call, arguments: list[Value]) -> Value:
-    return Value(
-        primitive("date_part", moment(arguments[0]).sql, part=_PARTS[expression.op]), SqlType.INTEGER, within=(0, 9999)
-    )
-
-
-@computes(Op.HOUR, Op.MINUTE, Op.SECOND)
-def _time(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
-    # a date has no time of day: as a timestamp it is midnight
-    return _part(expression, [value.to(SqlType.TIMESTAMP)])
+    if expression.op in {Op.HOUR, Op.MINUTE, Op.SECOND}:
+        # a date has no time of day: as a timestamp it is midnight
+        value = value.to(SqlType.TIMESTAMP)
+    return Value(primitive("date_part", value.sql, part=_PARTS[expression.op]), SqlType.INTEGER, within=(0, 9999))
 
 
 @computes(Op.TRUNCATE_DATE)
@@ -288,43 +265,33 @@ _NEEDLE = 8
 def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
     """Return the value of a call with the cost of its texts, and the length of a text."""
     texts = [argument.chars for argument in arguments if argument.form is SqlType.TEXT]
-    if texts:
-        value = replace(value, sql=value.sql.costing(_work(expression, texts)))
-    if value.form is not SqlType.TEXT:
-        return value
-    return replace(value, most=_most(expression, texts))
-
-
-def _work(expression: Call, texts: list[int]) -> int:
+    if not texts:  # what makes a text of something else makes a short one
+        return replace(value, most=None) if value.form is SqlType.TEXT else value
+    record = FUNCTIONS[expression.op]
+    rate = record.per_character
     if expression.op is Op.CONCAT:
         # every || writes all that came before it once more
-        return MADE * sum(min(length, MAX_TEXT) for length in accumulate(texts))
-    record = FUNCTIONS[expression.op]
-    if record.cost is not None:
-        return texts[0] * record.cost(expression)
-    rate = record.per_character
-    if rate is None:
-        return len(texts) * _READING + MADE * sum(texts)
-    if record.searches:
-        return texts[0] * (rate + sum(texts[1:]) // _NEEDLE)
-    return rate * sum(texts)
-
-
-def _most(expression: Call, texts: list[int]) -> int | None:
-    """Return how many characters a call makes at most; None for one that makes a text of something else."""
-    if not texts:
-        return None
+        work = MADE * sum([min(length, MAX_TEXT) for length in accumulate(texts)])
+    elif record.cost is not None:
+        work = texts[0] * record.cost(expression)
+    elif rate is None:
+        work = len(texts) * _READING + MADE * sum(texts)
+    elif record.searches:
+        work = texts[0] * (rate + sum(texts[1:]) // _NEEDLE)
+    else:
+        work = rate * sum(texts)
+    value = replace(value, sql=value.sql.costing(work))
+    if value.form is not SqlType.TEXT:
+        return value
     match expression.op:
         case Op.CONCAT:
             # numbers and dates are written out before they are joined
             other_parts = len(expression.arguments) - len(texts)
-            return min(MAX_TEXT, sum(texts) + other_parts * Value.SHORT)
-        case Op.SUBSTRING | Op.LEFT | Op.RIGHT:
-            size = expression.arguments[-1]
+            most = min(MAX_TEXT, sum(texts) + other_parts * Value.SHORT)
+        case Op.SUBSTRING | Op.LEFT | Op.RIGHT | Op.REPLACE:
+            size, most = expression.arguments[-1], texts[0]
             if isinstance(size, Literal) and isinstance(size.value, Fraction | int) and size.value >= 0:
-                return min(texts[0], int(size.value))
-            return texts[0]
-        case Op.REPLACE:
-            return texts[0]
+                most = min(most, int(size.value))
         case _:
-            return min(MAX_TEXT, FUNCTIONS[expression.op].lengthens * max(texts))
+            most = min(MAX_TEXT, record.lengthens * max(texts))
+    return replace(value, most=most)

@@ -42,13 +42,13 @@ from typing import ClassVar
 import numpy as np
 
 from hush.engines.sql.nodes import (
+    Constant,
+    Double,
     Scalar,
     Span,
-    boolean,
     call,
     case,
     date,
-    double,
     huge,
     integer,
     null,
@@ -186,7 +186,7 @@ class Value:
             return self
         if self.literal is not None:
             number = nearest_single(self.literal)
-            return Value(double(number), SqlType.DOUBLE, single=True, span=span_of_number(number))
+            return Value(Double(number), SqlType.DOUBLE, single=True, span=span_of_number(number))
         value = self.double().finite()
         span = span_of_product(value.span, span_of_number(Fraction(1)))
         return Value(_single(value.sql), SqlType.DOUBLE, single=True, span=span)
@@ -254,11 +254,9 @@ def scaled(number: Scalar, step: Fraction, most: Fraction | None = None) -> Scal
     No number is larger than ``most`` in magnitude, in any row, if that is known.
     """
     inverse = 1 / step
-    if inverse == 1:
-        return primitive("scaled", number, times=None, over=None, most=most)
     # a whole inverse is a float, while a step such as 0.01 is none: the product rounds once
     if inverse.denominator == 1 and inverse.numerator <= EXACT:
-        return primitive("scaled", number, times=inverse, over=None, most=most)
+        return primitive("scaled", number, times=None if inverse == 1 else inverse, over=None, most=most)
     return primitive("scaled", number, times=None, over=step, most=most)
 
 
@@ -266,9 +264,9 @@ def unscaled(index: Scalar, step: Fraction) -> Scalar:
     """Return index·step as DOUBLE."""
     p, q = step.numerator, step.denominator
     if max(p, q) > EXACT:
-        return index * double(step)
-    above = index if p == 1 else index * double(p)  # whole, so that only the division rounds
-    return above if q == 1 else above / double(q)
+        return index * Double(step)
+    above = index if p == 1 else index * Double(p)  # whole, so that only the division rounds
+    return above if q == 1 else above / Double(q)
 
 
 def within_calendar(value: Scalar) -> Scalar:
@@ -286,7 +284,7 @@ def constant(value: object, type_: Type) -> Value:
                 return Value(null("BIGINT"), SqlType.INTEGER, within=(0, 0))
             return Value(null(SQL_TYPES[type_.kind].value), SQL_TYPES[type_.kind])
         case bool():
-            return Value(boolean(value), SqlType.BOOLEAN)
+            return Value(Constant(value), SqlType.BOOLEAN)
         case Fraction() | int():
             number = Fraction(value)
             if number.denominator == 1 and -(2**63) <= number < 2**63:
@@ -296,7 +294,7 @@ def constant(value: object, type_: Type) -> Value:
                 ends = (number.numerator, number.numerator)
                 return Value(huge(ends[0]), SqlType.WIDE, within=ends, literal=number)
             span = span_of_number(number)
-            return Value(double(number), SqlType.DOUBLE, scale=digits(number), literal=number, span=span)
+            return Value(Double(number), SqlType.DOUBLE, scale=digits(number), literal=number, span=span)
         case str():
             return Value(text(value), SqlType.TEXT, most=len(value))
         case dt.datetime():
@@ -326,7 +324,6 @@ def on_line(value: Value) -> Value:
 
 TIMES = frozenset({SqlType.DATE, SqlType.TIMESTAMP})
 WHOLE = frozenset({SqlType.INTEGER, SqlType.WIDE})
-_NUMBERS = {*WHOLE, SqlType.DOUBLE}
 
 
 def condition_of(value: Value) -> Scalar:
@@ -337,22 +334,17 @@ def condition_of(value: Value) -> Scalar:
 def alike(values: list[Value]) -> list[Value]:
     """Return values of one form, so that the engine never casts by itself."""
     forms = {value.form for value in values}
-    if forms == {SqlType.DOUBLE}:
-        return _numbers(values)
+    if SqlType.DOUBLE in forms <= {*WHOLE, SqlType.DOUBLE}:
+        # as the engine compares them: as FLOAT, if there is one and no DOUBLE, else as DOUBLE
+        single = common(values)[1]
+        return [value.as_single() if single else value.double() for value in values]
     if len(forms) == 1:
         return values
     if forms <= WHOLE:
         return [value.wide() for value in values]
-    if forms <= _NUMBERS:
-        return _numbers(values)
     if forms <= TIMES:
         return [value.to(SqlType.TIMESTAMP) for value in values]
     return [value.to(SqlType.TEXT) for value in values]
-
-
-def _numbers(values: list[Value]) -> list[Value]:
-    """Return numbers as the engine compares them: as FLOAT, if there is one and no DOUBLE, else as DOUBLE."""
-    return [value.as_single() if common(values)[1] else value.double() for value in values]
 
 
 def hull(sql: Scalar, values: Sequence[Value]) -> Value:

@@ -12,6 +12,7 @@ from hush.engines.spark.dialect import SPARK
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.nodes import (
     PEERS,
+    Double,
     ParameterRows,
     Select,
     Subquery,
@@ -19,7 +20,6 @@ from hush.engines.sql.nodes import (
     case,
     column,
     count,
-    double,
     integer,
     null,
     read,
@@ -62,7 +62,7 @@ PLACE = read("place", "s")
         (case((null("BIGINT").not_null(), integer(1)), otherwise=integer(2)), 2),
         (integer(-(2**63)), -(2**63)),
         (integer(2**100), 2**100),
-        (double(-3), -3.0),
+        (Double(-3), -3.0),
         (binary("||", text("it's"), text("\0--")), "it's--"),
     ],
 )
