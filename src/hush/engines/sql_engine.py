@@ -27,10 +27,9 @@ from hush.engines.sql.bounding import FreshRows, Reads
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.keys import Lists, every_key, size
 from hush.engines.sql.nodes import Select
-from hush.engines.sql.relations import Bounds, Catalogue, unit_type
+from hush.engines.sql.relations import UNIT, Bounds, Catalogue, unit_type
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import (
-    CodedStatement,
     Groups,
     ReleasedStatement,
     Row,
@@ -56,7 +55,6 @@ class PreparedRows(NamedTuple):
     """The statement that returns a question's coded rows, and the lists that it reads."""
 
     plan: RowPlan
-    coded: CodedStatement
     statement: Statement
     lists: Lists
     effort: Effort
@@ -258,24 +256,23 @@ class SqlEngine:
         spread = check_fanout(plan.relation, self._catalogue, self.connection.public)
         lists, kind = self.connection.lists(), unit_type(self._catalogue)
 
-        def write(bounds: Bounds) -> tuple[CodedStatement, Cost]:
-            coded = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)
-            return coded, cost_of(coded.rows.exact_query, coded.rows, [coded.query])
+        def write(bounds: Bounds) -> tuple[Select, Cost]:
+            query, rows = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)
+            return query, cost_of(rows.exact_query, rows, [query])
 
-        coded, cost, _ = bounded(write, spread)
-        statement = render(coded.query, self._catalogue.dialect, views=lists.views)
+        query, cost, _ = bounded(write, spread)
+        statement = render(query, self._catalogue.dialect, views=lists.views)
         self.connection.resolve([statement])
         # as many statements as columns: they are counted in Python
         pace, columns = self.connection.pace, len(plan.columns)
         effort = Effort(work=cost.work, statements=columns, rows=spread.expected, pace=pace)
-        return PreparedRows(plan=plan, coded=coded, statement=statement, lists=lists, effort=effort)
+        return PreparedRows(plan=plan, statement=statement, lists=lists, effort=effort)
 
     def rows(self, prepared: PreparedRows) -> CodedRows:
         """Return the bounded rows of a question as integer codes. Call this after the charge."""
-        columns, coded = self.connection.coded(prepared), prepared.coded
-        codes = {column.name: columns[label] for column, label in zip(prepared.plan.columns, coded.codes, strict=True)}
-        units = None if coded.unit is None else columns[coded.unit].astype(np.int64)
-        return CodedRows(codes=codes, units=units)
+        columns = self.connection.coded(prepared)
+        codes = {column.name: columns[f"c{index}"] for index, column in enumerate(prepared.plan.columns)}
+        return CodedRows(codes=codes, units=columns[UNIT].astype(np.int64) if UNIT in columns else None)
 
     def close(self) -> None:
         """Close the connection."""

@@ -45,7 +45,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hush.engines.errors import EngineError, log
-from hush.engines.sql.bounding import FreshRows, Layout, Reads, StoredRows
+from hush.engines.sql.bounding import Layout, Reads, StoredRows
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.keys import Axis, numbered_values
 from hush.engines.sql.nodes import From, Parameter, call, count, read, select
@@ -322,18 +322,9 @@ class BoundedTables:
         plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
         for relation, names in ((wide, wish.names | plain), (wish.relation, wish.names)):
-            exact_query = replace(prepared.plan.exact_query, relation=relation)
             types = columns_of(relation)
             reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
-            fresh = FreshRows(
-                exact_query,
-                catalogue,
-                prepared.rows.axes,
-                prepared.rows.salt,
-                reads,
-                lists=prepared.rows.lists,
-                bounds=prepared.rows.bounds,
-            )
+            fresh = prepared.rows.reading(reads, relation)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
                 wish.rows = self._execute(text_of(select([count()], fresh.plain([]))))[0][0]

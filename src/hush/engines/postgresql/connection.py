@@ -33,6 +33,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -382,7 +383,15 @@ class PostgreSQLTables(ServerConnection):
     dialect = POSTGRESQL
     pace = Pace(statement=0.05, row=6)
 
-    def __init__(self, address: str, tables: Mapping[str, str], *, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        tables: Mapping[str, str],
+        declared: Mapping[str, Sequence[str]] | None = None,  # noqa: ARG002 - every table has a schema
+        *,
+        directory: Path | None = None,  # noqa: ARG002 - a database reads no files
+        timeout: float | None = None,
+    ) -> None:
         super().__init__()
         self.server = Server(address, timeout=timeout)
         self.names = {table: qualified_name(source) for table, source in tables.items()}

@@ -73,7 +73,7 @@ from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Pace
 from hush.engines.server import Rights, ServerConnection, Transaction
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
-from hush.engines.sql.nodes import From, Scalar, Select, SourceView, column, primitive
+from hush.engines.sql.nodes import From, Scalar, Select, TableName, column, primitive
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import ReleasedStatement, Row
@@ -740,7 +740,7 @@ class SparkTables(ServerConnection):
         return SAIL if self.server.sail else SPARK
 
     def _rows(self, table: str) -> From:
-        return SourceView(list(self.names).index(table))
+        return TableName(list(self.names).index(table))
 
     def rights(self, needed: Mapping[str, Sequence[str]]) -> Rights:
         """Return the columns that are not there, or of a type that hush does not read; Spark tells of no rights."""

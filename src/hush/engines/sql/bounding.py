@@ -52,7 +52,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
-from hush.query.relations import used
+from hush.query.relations import Relation, used
 from hush.query.types import Kind
 
 MANY = "n"
@@ -138,12 +138,13 @@ class FreshRows:
         self.texts = writer.texts
         self.keys = ["k"] if axes else [f"k{index}" for index in range(len(exact_query.keys))]
 
-    def reading(self, reads: Reads) -> FreshRows:
-        """Return the same rows for statistics that read no more than this."""
-        if reads == self.reads:
+    def reading(self, reads: Reads, relation: Relation | None = None) -> FreshRows:
+        """Return the same rows for statistics that read no more than this, perhaps of a relation with more columns."""
+        if reads == self.reads and relation is None:
             return self
+        exact_query = self.exact_query if relation is None else replace(self.exact_query, relation=relation)
         return FreshRows(
-            self.exact_query, self._catalogue, self.axes, self.salt, reads, lists=self.lists, bounds=self.bounds
+            exact_query, self._catalogue, self.axes, self.salt, reads, lists=self.lists, bounds=self.bounds
         )
 
     @property

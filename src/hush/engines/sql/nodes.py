@@ -306,8 +306,9 @@ class From(Node):
 class TableName(From):
     """A table or view of the engine; it may have several rows for each that is stored."""
 
-    place: str | tuple[str, ...]
-    """Its name, with its schema and database before it if they must be said."""
+    place: str | tuple[str, ...] | int
+    """Its name, with its schema and database before it if they must be said; or the number of a view of each question.
+    """
     label: str | None = None
     rows: int = 1
 
@@ -319,13 +320,6 @@ class TableFunction(From):
     function: str
     arguments: tuple[Scalar, ...]
     options: tuple[tuple[str, Scalar], ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class SourceView(From):
-    """A view that each question makes of a table, by its number."""
-
-    number: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,6 +165,8 @@ class Renderer:
             case Select():
                 return self._select(node)
             case nodes.TableName():
+                if isinstance(node.place, int):
+                    return self.view(node.place)
                 name = ".".join(map(quoted, [node.place] if isinstance(node.place, str) else node.place))
                 return name if node.label is None else f"{name} AS {quoted(node.label)}"
             case nodes.Subquery():
@@ -191,8 +193,6 @@ class Renderer:
                 return f"(VALUES {rows}) AS {quoted(node.label)}({', '.join(map(quoted, node.columns))})"
             case nodes.ParameterRows():
                 return dialect.rows_of(self, node.lists, node.label, node.columns)
-            case nodes.SourceView():
-                return self.view(node.number)
             case nodes.TableFunction():
                 values = parts[len(node.arguments) :]
                 options = [f"{name} = {value}" for (name, _), value in zip(node.options, values, strict=True)]

@@ -514,18 +514,6 @@ _INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _TYPES = ((2**8, "UTINYINT"), (2**16, "USMALLINT"), (2**31, "INTEGER"))
 
 
-class CodedStatement(NamedTuple):
-    """The statement, and the names of its columns."""
-
-    query: Select
-    rows: FreshRows
-    """The rows that are coded."""
-    codes: tuple[str, ...]
-    """One for each column of the plan, in order."""
-    unit: str | None
-    """An integer that tells units apart; None where every row is a unit of its own."""
-
-
 def coded_statement(
     plan: RowPlan,
     catalogue: Catalogue,
@@ -534,10 +522,11 @@ def coded_statement(
     unit_type: str | None,
     bounds: Bounds = UNBOUNDED,
     unit_key: str | None = None,
-) -> CodedStatement:
-    """Return the statement of the plan's coded rows; ``unit_type`` is the engine's type of units.
+) -> tuple[Select, FreshRows]:
+    """Return the statement of the plan's coded rows, and these rows; ``unit_type`` is the engine's type of units.
 
-    All that depends on one row alone comes first: its unit and its codes c0, c1, …. Then the first rows of each unit
+    Its columns are the codes c0, c1, … and, unless every row is a unit of its own, an integer u that tells units apart.
+    All that depends on one row alone comes first: its unit and its codes. Then the first rows of each unit
     are kept, in the order of a keyed hash of its unit and codes; where rows are told apart by numbers alone the hash
     leaves the unit out, because those numbers shift when a row goes. With a ``unit_key`` units are told apart by a
     keyed hash that is the same at any time and on any version.
@@ -568,7 +557,7 @@ def coded_statement(
         if not coded.null:
             coded_rows = coded_rows.where(cell.not_null())
     if alone:
-        return CodedStatement(query=coded_rows, rows=rows, codes=tuple([cell.name for cell in codes]), unit=None)
+        return coded_rows, rows
     unit = column(UNIT, "t")
     hashed = [] if plan.limits.units is Units.NUMBERED else [unit]
     # rows that still tie have equal codes, so it does not matter which of them is kept
@@ -584,8 +573,7 @@ def coded_statement(
     else:
         # any other unit is told by its rank, which is an integer whatever the unit is
         unit_cell = window("dense_rank", [], [unit]).alias(UNIT)
-    query = select([unit_cell, *codes], bounded)
-    return CodedStatement(query=query, rows=rows, codes=tuple([cell.name for cell in codes]), unit=UNIT)
+    return select([unit_cell, *codes], bounded), rows
 
 
 def queries_of(plan: Plan, rows: Rows, lists: Lists) -> tuple[Select | None, dict[int, Select], list[Select]]:
