@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+from hush.engines.registry import declared_columns, open_engine, open_sources
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql_engine import SqlEngine
 from hush.ledger import Ledger
 from hush.ledger.chain import Chain
+from hush.query.schema import Schema
+
+
+def duckdb_engine(
+    schema: Schema, sources: Mapping[str, object], *, memory: str = "", threads: int | None = None, **limits: Any
+) -> SqlEngine:
+    """Return the embedded engine over files and frames, with limits of its time and its cache."""
+    declared = {table: declared_columns(schema, table) for table in sources if table in schema.tables}
+    return open_engine(schema, open_sources(sources, declared, memory=memory, threads=threads), **limits)
 
 
 def chain_of(ledger: Ledger) -> Chain:

@@ -10,11 +10,10 @@ from random import Random
 import duckdb
 import pyarrow as pa
 import pytest
-from seams import run_in
+from seams import duckdb_engine, run_in
 
 import hush
 from hush.core import Neighbours
-from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.sources import Source
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type

@@ -15,14 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seams import cache_of, hash_key, run_in, set_hash_key
+from seams import cache_of, duckdb_engine, hash_key, run_in, set_hash_key
 from test_sensitivity import Bench, any_matches, integers
 from worlds import question, schema, world
 
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import parse_size
 from hush.curator.opening import protect
-from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.cache import Cache
 from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.sql.statements import Statements

@@ -11,10 +11,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from seams import run_in
+from seams import duckdb_engine, run_in
 
 from hush.curator.opening import protect
-from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError, SourceError
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath

@@ -10,8 +10,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from seams import duckdb_engine
 
-from hush.engines.duckdb import duckdb_engine
 from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnboundedError

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seams import change_catalogue
+from seams import change_catalogue, duckdb_engine
 from sentences import sentence
 from worlds import STORED, TEXTS, Rows, question, schema, world
 
 import hush
 from hush.core import HushError, Neighbours
-from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution

@@ -13,9 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from seams import duckdb_engine
 
 from hush.curator.opening import open_policy, protect
-from hush.engines.duckdb import duckdb_engine, files, text_files
+from hush.engines.duckdb import files, text_files
 from hush.engines.duckdb.sources import Source
 from hush.engines.errors import EngineError, SourceError
 from hush.query.plan import plan

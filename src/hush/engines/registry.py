@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hush.core.storage import DEFAULT_CACHE
-from hush.engines.duckdb import duckdb_engine
+from hush.engines.duckdb.connection import DuckDBConnection
 from hush.engines.duckdb.files import OpenSources, count_unread, first_rows
 from hush.engines.duckdb.sources import (
     CSV,
@@ -40,7 +40,7 @@ from hush.engines.duckdb.text_files import json_columns
 from hush.engines.errors import SourceError
 from hush.engines.protocol import TIMEOUT
 from hush.engines.sql.statements import Statements
-from hush.engines.sql_engine import SqlEngine
+from hush.engines.sql_engine import SqlConnection, SqlEngine
 from hush.query.schema import Schema
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ def open_engine(
     Of an embedded engine a statement may take ``timeout`` seconds, and ``cache`` says how much may be kept of earlier
     questions.
     """
+    connection: OpenSources | SqlConnection = opened
     try:
-        if isinstance(opened, OpenSources):
-            return duckdb_engine(schema, opened, cache=cache, timeout=timeout)
-        return SqlEngine(schema, opened)
+        connection = opened if not isinstance(opened, OpenSources) else DuckDBConnection(opened, timeout, cache)
+        return SqlEngine(schema, connection)
     except BaseException:
-        opened.close()
+        connection.close()
         raise
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol, Self
@@ -24,7 +24,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.engines.duckdb.connection import Calculator
+from hush.engines.duckdb.connection import DuckDBSession, Watchdog
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
 from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_values
@@ -42,6 +42,7 @@ from hush.query.types import Value
 AT_ONCE = 2**14
 """How many groups with private keys are looked at together."""
 _QUESTIONS = count(1)
+_UTC = "SET TimeZone = 'UTC'"
 
 
 class ArrayLists:
@@ -112,7 +113,11 @@ class ServerConnection(SqlConnection):
     """The columns of each table, by their names."""
 
     def __init__(self) -> None:
-        self._calculator = Calculator()
+        import duckdb
+
+        # for a few released values: one thread is enough, and nothing outside is read
+        self._calculator = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+        self._calculator.execute(_UTC)
 
     @abstractmethod
     def _rows(self, table: str) -> From:
@@ -232,7 +237,8 @@ class ServerConnection(SqlConnection):
     def compute(
         self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
     ) -> list[Row]:
-        return self._calculator.compute(statement, keys, aggregates)
+        with closing(DuckDBSession(self._calculator, Watchdog(None))) as session:
+            return session.execute(statement.text, statement.parameters(keys, aggregates))
 
     def close(self) -> None:
         self._calculator.close()

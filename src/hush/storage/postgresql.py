@@ -11,7 +11,7 @@ during a commit nobody knows whether it happened: that is an error, and the call
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,7 +53,7 @@ class PostgreSQLStorage(Storage):
             connection = self._psycopg.connect(self._url, autocommit=True, connect_timeout=10, client_encoding="utf8")
             try:
                 if self.options.raw:
-                    connection.adapters.register_loader("text", _raw_loader())
+                    connection.adapters.register_loader("text", loader(bytes))
                 connection.execute(f"SET lock_timeout = '{self.options.wait:g}s'")
                 connection.execute("SET idle_in_transaction_session_timeout = '60s'")
                 connection.execute("SET client_min_messages = warning")
@@ -172,12 +172,12 @@ class PostgreSQLStorage(Storage):
         return bool(self.rows(f"SELECT 1 FROM information_schema.columns WHERE {of_table}", table, name))  # noqa: S608
 
 
-def _raw_loader() -> Any:
-    """Return a loader that gives text as its UTF-8 bytes."""
+def loader(convert: Callable[[bytes], Any]) -> Any:
+    """Return a loader of psycopg for values of a type, from the server's text in UTF-8."""
     from psycopg.adapt import Loader
 
-    class Raw(Loader):
-        def load(self, data: Any) -> bytes:
-            return bytes(data)
+    class Converted(Loader):
+        def load(self, data: Any) -> Any:
+            return convert(bytes(data))
 
-    return Raw
+    return Converted

@@ -95,11 +95,9 @@ class SQLiteStorage(Storage):
         self._end = weakref.finalize(self, _let_go, connection, self._pid)
         return connection
 
-    def _identity(self) -> tuple[int, int]:
-        if self._path is None:
-            return (0, 0)
-        status = self._path.stat()
-        return (status.st_dev, status.st_ino)
+    def _identity(self) -> tuple[int, int] | None:
+        status = None if self._path is None else self._path.stat()
+        return None if status is None else (status.st_dev, status.st_ino)
 
     def ready(self) -> None:
         """Connect afresh after a fork; refuse a file that is not the one that was opened."""

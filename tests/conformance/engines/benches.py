@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from seams import change_catalogue, set_hash_key, write_in
+from seams import change_catalogue, duckdb_engine, set_hash_key, write_in
 from worlds import STORED, Rows, schema
 
-from hush.engines.duckdb import duckdb_engine
 from hush.engines.postgresql import PostgreSQLTables
 from hush.engines.postgresql.dialect import PostgreSQLDialect
 from hush.engines.protocol import Exact

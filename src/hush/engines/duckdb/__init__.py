@@ -1,5 +1,1 @@
 """DuckDB, embedded: the engine for files and frames, with its caches."""
-
-from hush.engines.duckdb.connection import DuckDBConnection, duckdb_engine
-
-__all__ = ["DuckDBConnection", "duckdb_engine"]

@@ -48,13 +48,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hush.core.storage import DEFAULT_CACHE, parse_size
+from hush.core.storage import parse_size
 from hush.core.work import interrupting
 from hush.engines.duckdb.cache import BoundedTables, Cache, HeldLists, Wish
 from hush.engines.duckdb.files import OpenSources
-from hush.engines.duckdb.sources import declared_columns
 from hush.engines.errors import EngineError, SourceError, log
-from hush.engines.protocol import TIMEOUT, Choose, Exact, Pace
+from hush.engines.protocol import Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
 from hush.engines.sql.dialect import DUCKDB, SHAPE
 from hush.engines.sql.keys import CHOSEN, NUMBER
@@ -74,7 +73,7 @@ from hush.engines.sql.nodes import (
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
 from hush.engines.sql.statements import KEPT, Groups, ReleasedStatement, Row, Statements
-from hush.engines.sql_engine import PreparedRows, SqlConnection, SqlEngine
+from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
 from hush.query.types import Kind
@@ -92,39 +91,13 @@ _CELL = 64
 """About how many bytes a cell of a result takes in Python."""
 
 
-def duckdb_engine(
-    schema: Schema,
-    sources: Mapping[str, object] | OpenSources,
-    *,
-    memory: str = "",
-    threads: int | None = None,
-    timeout: float | None = TIMEOUT,
-    cache: str = DEFAULT_CACHE,
-) -> SqlEngine:
-    """Return an engine over open sources, or over sources that it opens.
-
-    ``memory``, ``threads`` (of sources that it opens) and ``timeout`` (in seconds, for one statement) limit every
-    question; ``cache`` is how much may be kept of earlier ones, and at most a quarter of ``memory``.
-    """
-    if not isinstance(sources, OpenSources):
-        declared = {table: declared_columns(schema, table) for table in sources if table in schema.tables}
-        # JSON has no schema, so the policy names the columns of its files
-        sources = OpenSources(sources, declared, memory=memory, threads=threads)
-    connection = DuckDBConnection(sources, timeout=timeout, cache=cache)
-    try:
-        return SqlEngine(schema, connection)
-    except BaseException:
-        connection.close()
-        raise
-
-
 class DuckDBConnection(SqlConnection):
     """Open sources, and the cache of earlier questions about them. Use it from any thread."""
 
     dialect = DUCKDB
     pace = Pace()
 
-    def __init__(self, sources: OpenSources, *, timeout: float | None = TIMEOUT, cache: str = DEFAULT_CACHE) -> None:
+    def __init__(self, sources: OpenSources, timeout: float | None, cache: str) -> None:
         self._limit = parse_size(cache)
         self._opened = sources
         self._watchdog = Watchdog(timeout)
@@ -293,7 +266,19 @@ class DuckDBConnection(SqlConnection):
             name = f"groups_{next(self._groups_made)}"
             try:
                 _either(session, kept[2], quick, name)
-                table, size = _measured(session, prepared, name)
+                assert prepared.main is not None  # noqa: S101 - the caller looked
+                labels, keys = prepared.main.labels, prepared.plan.exact_query.keys
+                row_count = call("sum", column(KEPT)) if KEPT in labels else integer(0)
+                texts = [
+                    call("sum", primitive("byte_length", column(label)))
+                    for label, (_, value) in zip(prepared.rows.keys, keys, strict=True)
+                    if value.type.kind is Kind.TEXT
+                ]
+                figures = select([call("max", column("rowid")) + 1, row_count, *texts], TableName(name))
+                groups, rows, *lengths = (int(cell or 0) for cell in session.execute(text_of(figures))[0])
+                table = _Table(name, groups, rows if KEPT in labels else None)
+                # about how many bytes the table takes, rather too many than too few
+                size = _LEAST + 16 * groups * len(labels) + sum(lengths)
                 # kept only if the files are still those that the question began with
                 if size <= self._cache.limit // 4 and self.stamp() == kept[1]:
                     entry = self._cache.put(kept, table, size, table=name)
@@ -389,22 +374,6 @@ class _Table(NamedTuple):
     """How many rows the groups were made of, where rows are bounded."""
 
 
-def _measured(session: DuckDBSession, prepared: Statements, name: str) -> tuple[_Table, int]:
-    """Return a table of groups, and about how many bytes it takes, rather too many than too few."""
-    assert prepared.main is not None  # noqa: S101 - the caller looked
-    labels, keys = prepared.main.labels, prepared.plan.exact_query.keys
-    texts = [
-        call("sum", primitive("byte_length", column(label)))
-        for label, (_, value) in zip(prepared.rows.keys, keys, strict=True)
-        if value.type.kind is Kind.TEXT
-    ]
-    size_of_table = call("max", column("rowid")) + 1
-    sums = [size_of_table, call("sum", column(KEPT)) if KEPT in labels else integer(0), *texts]
-    sums_row = session.execute(text_of(select(sums, TableName(name))))[0]
-    size, row_count, *lengths = (int(cell or 0) for cell in sums_row)
-    return _Table(name, size, row_count if KEPT in labels else None), _LEAST + 16 * size * len(labels) + sum(lengths)
-
-
 def _either(
     session: DuckDBSession, text: str, quick: dict[str, str], table: str | None = None
 ) -> list[tuple[int, ...]]:
@@ -455,29 +424,6 @@ class DuckDBSession:
     def close(self) -> None:
         """End it."""
         self._cursor.close()
-
-
-class Calculator:
-    """An embedded DuckDB without tables, which computes functions of released values for other engines."""
-
-    def __init__(self) -> None:
-        import duckdb
-
-        self._watchdog = Watchdog(None)
-        # a few released values: one thread is enough, and nothing outside is read
-        self._connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
-        self._connection.execute("SET TimeZone = 'UTC'")
-
-    def compute(
-        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
-    ) -> list[tuple[Any, ...]]:
-        """Return a row for each group, from the values of each key and of each aggregate."""
-        with contextlib.closing(DuckDBSession(self._connection, self._watchdog)) as session:
-            return session.execute(statement.text, statement.parameters(keys, aggregates))
-
-    def close(self) -> None:
-        """Close it."""
-        self._connection.close()
 
 
 _SHAPES = 512

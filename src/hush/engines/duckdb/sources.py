@@ -44,7 +44,7 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import takewhile
@@ -101,7 +101,7 @@ _PATTERN = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
 _QUOTED_NAME = re.compile('"[^"]*"')
-_PROGRAMS = {"excel": "Excel", "stata": "Stata", "spss": "SPSS", "sas": "SAS"}
+_PROGRAMS = {"excel": "an Excel file", "stata": "a Stata file", "spss": "a SPSS file", "sas": "a SAS file"}
 """The names of other programs, by the formats of their files."""
 _DUCKDB_TABLES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
 SQLITE_TABLES = "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
@@ -430,9 +430,21 @@ def proposed_timezone(source: Source) -> str:
     return zones.pop() if len(zones) == 1 else "UTC"
 
 
+@contextmanager
+def _readable(path: Path, kind: str) -> Iterator[None]:
+    """Refuse a file that is broken: each format's reader has errors of its own."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:
+        log.debug("%s cannot be read: %s", path.name, error)
+        raise SourceError(f"{path.name} is not {kind} that can be read") from error
+
+
 def inner_tables(path: Path) -> list[str]:
     """Return the tables of a DuckDB or SQLite file; of any other file, none."""
-    try:
+    with _readable(path, "a database"):
         match _SUFFIXES.get(path.suffix.lower()):
             case "duckdb":
                 import duckdb
@@ -443,10 +455,7 @@ def inner_tables(path: Path) -> list[str]:
                 with sqlite_file(path) as base:
                     rows = base.execute(SQLITE_TABLES).fetchall()
                 return sorted(name for name, kind in rows if kind == "table" and not name.startswith("sqlite_"))
-            case _:
-                return []
-    except Exception as error:  # both raise errors of their own
-        raise SourceError(f"{path.name} is not a database that can be read") from error
+    return []
 
 
 def inner_table(path: Path, names: Sequence[str], table: str | None, usual: str, kind: str = "table") -> str:
@@ -466,13 +475,10 @@ def sqlite_file(path: Path) -> closing[sqlite3.Connection]:
 
 def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict[str, str]]:
     """Return a table's name and its columns with their declared types; without a name, of the usual or only one."""
-    try:
-        with sqlite_file(path) as connection:
-            names = [row[0] for row in connection.execute(SQLITE_TABLES)]
-            table = inner_table(path, names, table, usual)
-            return table, {name: str(kind) for name, kind in connection.execute(_SQLITE_COLUMNS, [table])}
-    except sqlite3.DatabaseError as error:
-        raise SourceError(f"{path.name} is not a SQLite file that can be read") from error
+    with _readable(path, "a SQLite file"), sqlite_file(path) as connection:
+        names = [row[0] for row in connection.execute(SQLITE_TABLES)]
+        table = inner_table(path, names, table, usual)
+        return table, {name: str(kind) for name, kind in connection.execute(_SQLITE_COLUMNS, [table])}
 
 
 def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
@@ -524,12 +530,8 @@ def _tables(source: Source, usual: str) -> frozenset[str] | None:
             sheet = inner_table(source.file, book.sheetnames, source.table, usual, "sheet")
         return frozenset({sheet.casefold()})
     read = _duckdb_tables if source.format == "duckdb" else _sqlite_tables
-    try:
+    with _readable(source.file, "a database"):
         return read(source.file, source.table, usual)
-    except SourceError:
-        raise
-    except Exception as error:  # both raise errors of their own
-        raise SourceError(f"{source.file.name} is not a database that can be read") from error
 
 
 def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
@@ -624,39 +626,26 @@ def program_rows(path: Path, file_format: str, table: str | None, usual: str) ->
     if file_format != "excel":
         columns, _ = _statistics(path, file_format)
         return {name: [_cell_text(cell) for cell in columns[name]] for name in names}
-    with closing(_book(path)) as book:
+    with closing(_book(path)) as book, _readable(path, _PROGRAMS[file_format]):
         sheet = book[inner_table(path, book.sheetnames, table, usual, "sheet")]
-        try:
-            rows = sheet.iter_rows(min_row=2, max_col=len(names), values_only=True)
-            texts = [[_cell_text(cell) for cell in row] for row in rows]
-        except Exception as error:  # whatever the package makes of a broken file
-            raise _unreadable(path, file_format, error) from error
+        rows = sheet.iter_rows(min_row=2, max_col=len(names), values_only=True)
+        texts = [[_cell_text(cell) for cell in row] for row in rows]
     filled = [row + [None] * (len(names) - len(row)) for row in texts if any(cell is not None for cell in row)]
     return {name: [row[index] for row in filled] for index, name in enumerate(names)}
 
 
 def _book(path: Path) -> Any:
     openpyxl = package("openpyxl", "files", "Excel files")
-    try:
+    with _readable(path, _PROGRAMS["excel"]):
         return openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except Exception as error:  # whatever the package makes of a broken file
-        raise _unreadable(path, "excel", error) from error
 
 
 def _statistics(path: Path, file_format: str, *, metadataonly: bool = False) -> tuple[Any, Any]:
-    pyreadstat = package("pyreadstat", "files", f"{_PROGRAMS[file_format]} files")
+    pyreadstat = package("pyreadstat", "files", f"{_PROGRAMS[file_format].removeprefix('a ')}s")
     read = getattr(pyreadstat, _READERS[path.suffix.lower()])
-    try:
+    with _readable(path, _PROGRAMS[file_format]):
         columns, meta = read(str(path), metadataonly=metadataonly, output_format="dict")
-    except Exception as error:  # whatever the package makes of a broken file
-        raise _unreadable(path, file_format, error) from error
     return columns, meta
-
-
-def _unreadable(path: Path, file_format: str, error: Exception) -> SourceError:
-    log.debug("%s cannot be read: %s", path.name, error)
-    kind = f"{'an' if file_format == 'excel' else 'a'} {_PROGRAMS[file_format]} file"
-    return SourceError(f"{path.name} is not {kind} that can be read")
 
 
 def _distinct_names(path: Path, names: Sequence[str]) -> list[str]:

@@ -47,6 +47,7 @@ from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import Row
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
+from hush.storage.postgresql import loader
 
 if TYPE_CHECKING:
     import psycopg
@@ -111,8 +112,8 @@ class Server:
         # raw cursors leave $1 and % in a statement as they are, and do not rewrite its text
         connection.cursor_factory = self._psycopg.RawCursor
         connection.server_cursor_factory = self._psycopg.RawServerCursor
-        # sums come as numeric, and as Decimal they would have to be converted one by one
-        connection.adapters.register_loader("numeric", _whole_loader())
+        # only whole numbers leave the server: sums come as numeric, which would be Decimal otherwise
+        connection.adapters.register_loader("numeric", loader(int))
         return connection
 
     @property
@@ -233,18 +234,6 @@ class PostgreSQLTransaction:
         finally:
             with suppress(Exception):  # the transaction ends it, too
                 cursor.close()
-
-
-def _whole_loader() -> Any:
-    from psycopg.adapt import Loader
-
-    class Whole(Loader):
-        """Loads numeric as int: only whole numbers leave the server."""
-
-        def load(self, data: Any) -> int:
-            return int(bytes(data))
-
-    return Whole
 
 
 _REASONS = (

@@ -92,6 +92,7 @@ from hush.query.relations import (
     WindowKind,
     WithWindows,
     relations_in,
+    used,
     window_expressions,
 )
 from hush.query.schema import Schema, UnitPath
@@ -176,9 +177,8 @@ def computed_once(source: RelationQuery, expressions: Sequence[Expression]) -> t
                 replacements[piece], further[name] = Column(name, piece.type), _apart(value)
         if replacements:
             simpler = [substituted(expression, replacements.get) for expression in simpler]
-        often: Counter[str] = Counter()
-        for expression in simpler:
-            often.update(names_in(expression))
+        named = [piece for expression in simpler for piece in pieces(expression) if isinstance(piece, Column)]
+        often = Counter([piece.name for piece in named])
         dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
         if replacements or dear:
             cells = {label: _apart(value) if label in dear else value for label, value in source.columns.items()}
@@ -225,25 +225,16 @@ def referenced(relation: Relation) -> Iterator[Expression]:
                 yield from (aggregate.argument for _, aggregate in inner.aggregates if aggregate.argument is not None)
 
 
-def names_in(expression: Expression) -> Iterator[str]:
-    """Yield the names of the columns that an expression reads."""
-    for piece in pieces(expression):
-        if isinstance(piece, Column):
-            yield piece.name
-
-
 def repeated_texts(expressions: Sequence[Expression]) -> dict[Call, None]:
     """Return the texts that expressions compute more than once, without those inside of larger ones."""
-    often: Counter[Expression] = Counter()
-    for expression in expressions:
-        often.update(pieces(expression))
+    often = Counter([piece for expression in expressions for piece in pieces(expression)])
     texts: dict[Call, None] = {}
     waiting = [*reversed(expressions)]
     while waiting:
         piece = waiting.pop()
         if not isinstance(piece, Call):
             continue
-        if piece.type.kind is Kind.TEXT and often[piece] > 1 and any(True for _ in names_in(piece)):
+        if piece.type.kind is Kind.TEXT and often[piece] > 1 and used([piece]):
             texts[piece] = None
         else:
             waiting += reversed(piece.arguments)

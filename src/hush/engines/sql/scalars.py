@@ -67,10 +67,8 @@ from hush.engines.sql.values import (
     rounded_whole,
     span_of_any,
     span_of_number,
-    span_of_product,
-    span_of_quotient,
+    span_of_result,
     span_of_rounded,
-    span_of_sum,
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
@@ -121,9 +119,8 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
     # two finite operands may still overflow together
     greatest = _most(expression.type)
     clean = left.clean and right.clean and greatest is not None and greatest < _SAFE
-    make = span_of_product if op is Op.MULTIPLY else span_of_sum
     sql = float_operation(_FLOWING[op], left.sql, right.sql, left.span, right.span)
-    result = Value(sql, SqlType.DOUBLE, clean=clean, span=make(left.span, right.span))
+    result = Value(sql, SqlType.DOUBLE, clean=clean, span=span_of_result(_FLOWING[op], left.span, right.span))
     scale = None if left.scale is None or right.scale is None else left.scale + right.scale
     return _typed(expression, arguments, result, scale if op is Op.MULTIPLY else None)
 
@@ -160,7 +157,7 @@ def _divide(_: Call, arguments: list[Value]) -> Value:
     # x divided by an infinity would be 0, although the infinity stands for NULL
     right = right.finite()
     sql = float_operation("/", left.sql, right.sql, left.span, right.span)
-    span = span_of_quotient(left.span, right.span)
+    span = span_of_result("/", left.span, right.span)
     return Value(sql, SqlType.DOUBLE, clean=False, single=common(arguments)[1], span=span)
 
 

@@ -26,7 +26,7 @@ were clamped where they were read, and from constants, and not from types. With 
   the smaller one, and so is their exact sum (Sterbenz); rounding keeps it.
 * x·y lies within l·l' and m·m', and x/y within l/m' and m/l', each up to a rounding, for which a factor of 2 is spare.
 
->>> span_of_sum((Fraction(1), Fraction(8)), (Fraction(2), Fraction(2)))[1]
+>>> span_of_result("+", (Fraction(1), Fraction(8)), (Fraction(2), Fraction(2)))[1]
 Fraction(10, 1)
 """
 
@@ -188,7 +188,7 @@ class Value:
             number = nearest_single(self.literal)
             return Value(Double(number), SqlType.DOUBLE, single=True, span=span_of_number(number))
         value = self.double().finite()
-        span = span_of_product(value.span, span_of_number(Fraction(1)))
+        span = span_of_result("*", value.span, span_of_number(Fraction(1)))
         return Value(_single(value.sql), SqlType.DOUBLE, single=True, span=span)
 
 
@@ -429,29 +429,24 @@ ZERO_SPAN: Span = (Fraction(1), Fraction(1))
 """Of 0, for which any span is true."""
 
 
-def _span(least: Fraction, greatest: Fraction) -> Span | None:
-    """Return a span if floats reach as far; x·x·x·… would otherwise have ends of any length."""
-    return (least, greatest) if least > 1 / _BEYOND and greatest < _BEYOND else None
-
-
 def span_of_number(number: Fraction) -> Span:
     """Return the span of a constant, as the nearest float."""
     return (abs(number) / 2, abs(number) * 2) if number else ZERO_SPAN
 
 
-def span_of_sum(first: Span | None, second: Span | None) -> Span | None:
-    """Return the span of a sum or difference."""
-    return None if first is None or second is None else _span(min(first[0], second[0]) * _PLACE, first[1] + second[1])
-
-
-def span_of_product(first: Span | None, second: Span | None) -> Span | None:
-    """Return the span of a product."""
-    return None if first is None or second is None else _span(first[0] * second[0] / 2, first[1] * second[1] * 2)
-
-
-def span_of_quotient(first: Span | None, second: Span | None) -> Span | None:
-    """Return the span of a quotient."""
-    return None if first is None or second is None else _span(first[0] / second[1] / 2, first[1] / second[0] * 2)
+def span_of_result(operator: str, first: Span | None, second: Span | None) -> Span | None:
+    """Return the span of a sum, difference, product or quotient of two floats."""
+    if first is None or second is None:
+        return None
+    match operator:
+        case "*":
+            least, greatest = first[0] * second[0] / 2, first[1] * second[1] * 2
+        case "/":
+            least, greatest = first[0] / second[1] / 2, first[1] / second[0] * 2
+        case _:
+            least, greatest = min(first[0], second[0]) * _PLACE, first[1] + second[1]
+    # None beyond the floats; x·x·x·… would otherwise have ends of any length
+    return (least, greatest) if least > 1 / _BEYOND and greatest < _BEYOND else None
 
 
 def span_of_rounded(span: Span | None, step: Fraction) -> Span | None:
