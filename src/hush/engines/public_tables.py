@@ -111,8 +111,19 @@ def _looked(
     if not _is_affordable(lookup, catalogue, fetch):
         # the table alone may have more keys than are left by those it is joined with, but no fewer
         lookup = replace(lookup, within=None)
-    rows = fetch(looked_values(lookup, expressions, catalogue, MAX_KEYS))
-    combinations = [tuple(_constant(cell) for cell in row) for row in _few(rows)]
+    rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
+    rows: Select | From = rendered.query
+    if lookup.optional:
+        # a LEFT JOIN that finds no row gives NULLs, so they are a combination of keys, too
+        rows = Subquery((rendered.query, select([NULL for _ in rendered.query.columns])), "t")
+    values = [
+        key_value(value_of(expression, rendered.columns), expression.type, catalogue.dialect)
+        for expression in expressions
+    ]
+    cells = [value.sql.alias(f"k{index}") for index, value in enumerate(values)]
+    keys = [column(f"k{index}", "t") for index in range(len(values))]
+    found = _few(fetch(select(keys, select(cells, rows)).first_rows(MAX_KEYS + 1, *keys)))
+    combinations = [tuple(_constant(cell) for cell in row) for row in found]
     combinations = [
         row for row in combinations if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))
     ]
@@ -196,20 +207,3 @@ def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Sele
         distinct_keys = distinct_keys.where(column("k", "t").not_null())
     # one more than is allowed tells the caller that there are too many
     return distinct_keys.first_rows(limit + 1, column("k", "t"))
-
-
-def looked_values(lookup: Lookup, expressions: Sequence[Expression], catalogue: Catalogue, limit: int) -> Select:
-    """Return the distinct combinations of expressions over a public table."""
-    rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
-    rows: Select | From = rendered.query
-    if lookup.optional:
-        # a LEFT JOIN that finds no row gives NULLs, so they are a combination of keys, too
-        rows = Subquery((rendered.query, select([NULL for _ in rendered.query.columns])), "t")
-    values = [
-        key_value(value_of(expression, rendered.columns), expression.type, catalogue.dialect)
-        for expression in expressions
-    ]
-    cells = [value.sql.alias(f"k{index}") for index, value in enumerate(values)]
-    keys = [column(f"k{index}", "t") for index in range(len(values))]
-    query = select(keys, select(cells, rows))
-    return query.first_rows(limit + 1, *keys)

@@ -92,6 +92,16 @@ class Transaction(Protocol):
         """Run a statement and yield its rows in batches of a size."""
 
 
+class Server(Protocol):
+    """The address of a server, and connections or sessions there."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin a transaction, which ends with the context."""
+
+    def close(self) -> None:
+        """End the connections."""
+
+
 class StoredColumn(Protocol):
     """A column as a server stores it."""
 
@@ -109,6 +119,7 @@ class StoredColumn(Protocol):
 class ServerConnection(SqlConnection):
     """Open tables of a server, the columns each has, and the statements that go there."""
 
+    server: Server
     _stored: Mapping[str, Mapping[str, StoredColumn]]
     """The columns of each table, by their names."""
 
@@ -171,12 +182,8 @@ class ServerConnection(SqlConnection):
     def lists(self) -> ArrayLists:
         return ArrayLists()
 
-    @abstractmethod
-    def begin(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction."""
-
     def public(self, query: Select) -> list[Row]:
-        with self.begin() as transaction:
+        with self.server.transaction() as transaction:
             return transaction.fetch(render(query, self.dialect, views=f"hush_{next(_QUESTIONS)}", limited=False), {})
 
     def resolve(
@@ -199,7 +206,7 @@ class ServerConnection(SqlConnection):
         """Let the server resolve statements without running them."""
 
     def results(self, prepared: Statements) -> list[list[Row]]:
-        with self.begin() as transaction:
+        with self.server.transaction() as transaction:
             return [transaction.fetch(statement, prepared.rows.lists.parameters) for statement in prepared.statements]
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
@@ -207,7 +214,7 @@ class ServerConnection(SqlConnection):
         main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         units, groups_wanted = main.labels.index("units"), []
-        with self.begin() as transaction:
+        with self.server.transaction() as transaction:
             for batch in transaction.stream(main, parameters, AT_ONCE):
                 counts = np.array([int(row[units]) for row in batch], dtype=np.int64)
                 picked = np.ones(len(batch), dtype=np.bool_) if choose is None else choose(counts)
@@ -229,7 +236,7 @@ class ServerConnection(SqlConnection):
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         labels = prepared.statement.labels
-        with self.begin() as transaction:
+        with self.server.transaction() as transaction:
             rows = transaction.fetch(prepared.statement, prepared.lists.parameters)
         table = np.array(rows, dtype=np.int64).reshape(-1, len(labels))
         return {label: table[:, index] for index, label in enumerate(labels)}
@@ -242,6 +249,7 @@ class ServerConnection(SqlConnection):
 
     def close(self) -> None:
         self._calculator.close()
+        self.server.close()
 
     def __enter__(self) -> Self:
         return self

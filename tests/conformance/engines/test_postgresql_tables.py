@@ -332,7 +332,7 @@ def test_what_is_abandoned_ends_in_the_server(hospital: Hospital) -> None:
         def wanted() -> None:
             raise EngineError
 
-        with limited(1, wanted) as work, engine.connection.begin() as transaction:
+        with limited(1, wanted) as work, engine.connection.server.transaction() as transaction:
             threading.Timer(0.3, work.interrupt).start()
             begun = time.monotonic()
             with pytest.raises(EngineError):

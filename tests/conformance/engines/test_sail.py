@@ -60,7 +60,7 @@ def test_delta_and_iceberg_tables_are_read_through_sail(sail: str, tmp_path: Pat
         assert opened.types["versions"] == opened.types["plain"]
         tables = {name: Table(name=name, columns={}) for name in sources}
         places = opened.register(Schema(data="d", tables=tables)).tables
-        with opened.server.transaction(opened.read) as transaction:
+        with opened.server.transaction() as transaction:
             sums = [count(), call("sum", column("id")), call("sum", column("cost"))]
             queries = [select(sums, read(place, "t")) for place in places.values()]
             found = [transaction.fetch(render(query, SAIL, views="test"), {}) for query in queries]

@@ -133,7 +133,7 @@ def test_columns_and_files_with_odd_names_and_types_are_read(spark: str, tmp_pat
         }  # fmt: skip
         place = opened.register(Schema(data="odd", tables={"odd": Table(name="odd", columns={})})).tables["odd"]
         query = select([call("sum", column(name)) for name in ODD], read(place, "t"))
-        with opened.server.transaction(opened.read) as transaction:
+        with opened.server.transaction() as transaction:
             found = transaction.fetch(render(query, SPARK), {})
         assert found == [tuple(range(len(ODD)))]
 
@@ -151,7 +151,7 @@ def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_
         places = opened.register(Schema(data="d", tables=tables)).tables
         found = {}
         for name in sources:
-            with opened.server.transaction(opened.read) as transaction:
+            with opened.server.transaction() as transaction:
                 query = select([column("id").cast("INTEGER"), column("note")], read(places[name], "t"))
                 found[name] = sorted(transaction.fetch(render(query.where(column("id").not_null()), SPARK), {}))
     with keeper.transaction() as transaction:
@@ -164,7 +164,7 @@ def test_csv_json_orc_and_tables_of_the_catalogue_hold_the_same(spark: str, tmp_
 def ids_of(address: str, source: str, folder: Path) -> list[str]:
     with SparkTables(address, {"v": source}, directory=folder) as opened:
         place = opened.register(Schema(data="d", tables={"v": Table(name="v", columns={})})).tables["v"]
-        with opened.server.transaction(opened.read) as transaction:
+        with opened.server.transaction() as transaction:
             return sorted(
                 row[0] for row in transaction.fetch(render(select([column("id")], read(place, "t")), SPARK), {})
             )
@@ -209,9 +209,9 @@ def test_a_file_in_milliseconds_that_comes_later_is_refused_before_the_charge(sp
         place = opened.register(Schema(data="d", tables={"v": TIMED})).tables["v"]
         statement = render(select([call("count", column("at"))], read(place, "t")), SPARK)
         pq.write_table(pa.table({"at": pa.array([2], pa.timestamp("ms"))}), tmp_path / "v" / "b.parquet")
-        with pytest.raises(SourceError, match="in milliseconds"), opened.server.transaction(opened.read) as transaction:
+        with pytest.raises(SourceError, match="in milliseconds"), opened.server.transaction() as transaction:
             transaction.resolve(statement)
-        with pytest.raises(EngineError), opened.server.transaction(opened.read) as transaction:
+        with pytest.raises(EngineError), opened.server.transaction() as transaction:
             transaction.fetch(statement, {})
 
 
@@ -230,7 +230,7 @@ def test_bytes_that_are_no_text_make_no_two_units_one(spark: str, tmp_path: Path
     table = Table(name="v", columns={"id": Type(Kind.TEXT)}, unit=UnitPath(column="id"))
     with SparkTables(spark, {"v": source}, {"v": ["id"]}, directory=tmp_path) as opened:
         place = opened.register(Schema(data="d", tables={"v": table})).tables["v"]
-        with opened.server.transaction(opened.read) as transaction:
+        with opened.server.transaction() as transaction:
             found = transaction.fetch(render(select([column("id")], read(place, "t")), SPARK), {})
     assert sorted(found, key=str) == [("b",), (None,), (None,)]
 

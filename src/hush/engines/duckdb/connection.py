@@ -171,7 +171,7 @@ class DuckDBConnection(SqlConnection):
         return HeldLists(self._cache, self._cursor)
 
     def public(self, query: Select) -> list[Row]:
-        return self._fetch(text_of(query), self.stamp())
+        return self._fetch(text_of(query), self.stamp(), {})
 
     def resolve(
         self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
@@ -303,7 +303,7 @@ class DuckDBConnection(SqlConnection):
             with self._bounded.rows(prepared, self._catalogue, stamps) as (stored, wish):
                 quick = {} if stored is None else self._quicker(prepared, stored)
                 missing = [text for text, rows in results.items() if rows is None]
-                results.update({text: self._fetch(text, stamps, quick.get(text)) for text in missing})
+                results.update({text: self._fetch(text, stamps, quick) for text in missing})
             main = prepared.main
             if main is not None and KEPT in main.labels:
                 kept = main.labels.index(KEPT)
@@ -323,18 +323,13 @@ class DuckDBConnection(SqlConnection):
             (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
         )
 
-    def _fetch(self, text: str, stamps: Hashable, quick: str | None = None) -> list[Row]:
+    def _fetch(self, text: str, stamps: Hashable, quick: Mapping[str, str]) -> list[Row]:
         """Run a statement, or a quicker one that returns the same; keep the result."""
         rows: list[Row] | None = self._cache.get((stamps, text))
         if rows is not None:
             return rows
-        if quick is not None:
-            try:
-                rows = self.execute(quick)
-            except EngineError:
-                rows = None
-        if rows is None:
-            rows = self.execute(text)
+        with self._begin() as session:
+            rows = _either(session, text, quick)
         size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
         # a file that changed meanwhile gives rows that the stamps do not describe: they are not kept
         if size <= self._cache.limit // 4 and self.stamp() == stamps:
@@ -375,18 +370,17 @@ class _Table(NamedTuple):
 
 
 def _either(
-    session: DuckDBSession, text: str, quick: dict[str, str], table: str | None = None
+    session: DuckDBSession, text: str, quick: Mapping[str, str], table: str | None = None
 ) -> list[tuple[int, ...]]:
     """Run the quicker of two statements, or the other if that fails; store the rows in a place, or return them."""
-
-    def run(statement: str) -> list[tuple[int, ...]]:
-        return session.execute(statement if table is None else DUCKDB.created("TABLE", table, statement))
-
-    if text in quick:
+    statements = [quick[text], text] if text in quick else [text]
+    if table is not None:
+        statements = [DUCKDB.created("TABLE", table, statement) for statement in statements]
+    if len(statements) > 1:
         # whatever went wrong with stored rows, the tables give the same integers
         with suppress(EngineError):
-            return run(quick[text])
-    return run(text)
+            return session.execute(statements[0])
+    return session.execute(statements[-1])
 
 
 class DuckDBSession:

@@ -31,7 +31,7 @@ import os
 import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.protocol import Pace
-from hush.engines.server import Rights, ServerConnection, Transaction
+from hush.engines.server import Rights, ServerConnection
 from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
 from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import Row
@@ -371,6 +371,7 @@ class PostgreSQLTables(ServerConnection):
 
     dialect = POSTGRESQL
     pace = Pace(statement=0.05, row=6)
+    server: Server
 
     def __init__(
         self,
@@ -466,9 +467,6 @@ class PostgreSQLTables(ServerConnection):
             role=role, missing=tuple(missing), surplus=tuple(surplus), grants=tuple(grants), notes=tuple(notes)
         )
 
-    def begin(self) -> AbstractContextManager[Transaction]:
-        return self.server.transaction()
-
     def _let_resolve(self, statements: Sequence[Statement]) -> None:
         """Let the server resolve statements; a change in it since it was opened is told as that."""
         try:
@@ -496,10 +494,6 @@ class PostgreSQLTables(ServerConnection):
         """Return whether the columns that are read are as they were, after the server has resolved statements."""
         used = [(table, column.name, column.first, column.given) for table, column in self._used]
         return int(self.server.resolve(statements, POSTGRESQL.unchanged(used))[0]) == len(used)
-
-    def close(self) -> None:
-        super().close()
-        self.server.close()
 
 
 _ROLE = """

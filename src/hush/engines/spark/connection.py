@@ -60,7 +60,7 @@ import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Pace
-from hush.engines.server import Rights, ServerConnection, Transaction
+from hush.engines.server import Rights, ServerConnection
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
 from hush.engines.sql.nodes import From, Scalar, Select, TableName, column, primitive
 from hush.engines.sql.relations import Catalogue
@@ -148,10 +148,12 @@ def check_java() -> None:
 class SparkServer:
     """An address, and a session there. Use it from any thread."""
 
-    def __init__(self, address: str, *, timeout: float | None = None) -> None:
+    def __init__(self, address: str, *, timeout: float | None = None, read: Read | None = None) -> None:
         self._address = check_address(address)
         self.timeout = timeout
         """Seconds that a statement may take."""
+        self._read = read
+        """Reads the files of a source."""
         self.remote = address.startswith("sc://")
         """Whether it is a Spark Connect server."""
         self.broken = False
@@ -171,9 +173,9 @@ class SparkServer:
         return "SparkServer()"  # not even where it is
 
     @contextmanager
-    def transaction(self, read: Read | None = None) -> Iterator[SparkTransaction]:
-        """Give the statements of one question; ``read`` reads the files of a source."""
-        transaction = SparkTransaction(self, self._opened(), next(self._questions), read)
+    def transaction(self) -> Iterator[SparkTransaction]:
+        """Give the statements of one question."""
+        transaction = SparkTransaction(self, self._opened(), next(self._questions), self._read)
         try:
             yield transaction
         finally:
@@ -631,6 +633,8 @@ def times_in_milliseconds(session: SparkSession, files: Sequence[str]) -> set[st
 class SparkTables(ServerConnection):
     """Tables of Spark; ``tables`` says where each is, ``declared`` names the columns of JSON files."""
 
+    server: SparkServer
+
     def __init__(
         self,
         address: str,
@@ -641,7 +645,7 @@ class SparkTables(ServerConnection):
         timeout: float | None = None,
     ) -> None:
         super().__init__()
-        self.server = SparkServer(address, timeout=timeout)
+        self.server = SparkServer(address, timeout=timeout, read=self.read)
         # a remote server's files are on its own disk, where this directory means nothing
         directory = None if self.server.remote else directory
         self.names: dict[str, SparkSource] = {}
@@ -657,7 +661,7 @@ class SparkTables(ServerConnection):
         self._times: dict[str, frozenset[str]] = {}
         self._files: set[str] = set()
         try:
-            with self.server.transaction(self.read) as transaction:
+            with self.server.transaction() as transaction:
                 for table, place in self.names.items():
                     self._stored[table] = self._columns(table, place, transaction.session)
         except EngineError:
@@ -716,7 +720,7 @@ class SparkTables(ServerConnection):
 
     def register(self, schema: Schema) -> Catalogue:
         """Return the catalogue of the tables; refuse those in which a row could make Spark fail."""
-        with self.server.transaction(self.read) as transaction:
+        with self.server.transaction() as transaction:
             for number, (name, source) in enumerate(self.names.items()):
                 table = schema.tables.get(name)
                 # a public table may fail: that tells of nobody
@@ -755,9 +759,6 @@ class SparkTables(ServerConnection):
         ]
         return Rights(role=role, missing=tuple(f"{role} does not read {name}" for name in missing), complete=False)
 
-    def begin(self) -> AbstractContextManager[Transaction]:
-        return self.server.transaction(self.read)
-
     def resolve(
         self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
     ) -> None:
@@ -771,10 +772,6 @@ class SparkTables(ServerConnection):
             super().resolve(statements, released, keys)
 
     def _let_resolve(self, statements: Sequence[Statement]) -> None:
-        with self.server.transaction(self.read) as transaction:
+        with self.server.transaction() as transaction:
             for statement in statements:
                 transaction.resolve(statement)
-
-    def close(self) -> None:
-        super().close()
-        self.server.close()

@@ -251,22 +251,6 @@ def numbered_values(axis: Axis, form: SqlType) -> dict[Any, int]:
     return numbers
 
 
-def on_grid(given: Value, step: Fraction) -> Value:
-    """Return a value as its number on a grid, not clamped: BIGINT, or a whole DOUBLE, an infinity or NaN.
-
-    On a grid m times as fine as its own a whole number is multiplied by m, which is what its float would give: that,
-    too, is exact below 2⁵³.
-    """
-    value = on_line(given)
-    if value.form is SqlType.INTEGER and step == 1:
-        return value
-    finer = times_finer(value, Fraction(1), step)
-    if value.form is SqlType.INTEGER and finer is not None:
-        return finer
-    number = value.double().finite()
-    return Value(scaled(number.sql, step, number.greatest), SqlType.DOUBLE, clean=False)
-
-
 def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
     """Return an index on a grid of step ``own`` as that on one of ``step``, m times as fine; None if that is not safe.
 
@@ -286,12 +270,15 @@ def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:
 def grid_index(given: Value, factor: Factor) -> Scalar:
     """Return a value as its integer on the factor's grid, clamped in every row; NULL stays NULL.
 
-    Comparisons clamp infinities, and NaN, which the engine sorts above everything, becomes the last index. So the cast
-    cannot fail: the bounds are below 2⁵³.
+    On a grid m times as fine as its own a whole number is multiplied by m, which is what its float would give: that,
+    too, is exact below 2⁵³. Of floats, comparisons clamp infinities, and NaN, which the engine sorts above everything,
+    becomes the last index. So the cast cannot fail: the bounds are below 2⁵³.
     """
-    value, first, last = on_grid(given, factor.step), factor.first, factor.last
-    if value.form is SqlType.INTEGER:
-        if value.within is not None and first <= value.within[0] and value.within[1] <= last:
-            return value.sql
-        return value.sql.clamped(integer(first), integer(last)).cast("BIGINT")
-    return value.sql.clamped(Double(first), Double(last)).cast("BIGINT")
+    value, first, last = on_line(given), factor.first, factor.last
+    index = value if factor.step == 1 else times_finer(value, Fraction(1), factor.step)
+    if value.form is SqlType.INTEGER and index is not None:
+        if index.within is not None and first <= index.within[0] and index.within[1] <= last:
+            return index.sql
+        return index.sql.clamped(integer(first), integer(last)).cast("BIGINT")
+    number = value.double().finite()
+    return scaled(number.sql, factor.step, number.greatest).clamped(Double(first), Double(last)).cast("BIGINT")

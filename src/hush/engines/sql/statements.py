@@ -622,11 +622,6 @@ class Statements(NamedTuple):
         """All statements, in an order that depends on the plan alone."""
         return [*([] if self.main is None else [self.main]), *self.others]
 
-    @property
-    def histograms(self) -> list[Statement]:
-        """One for each draw."""
-        return self.others[len(self.distinct) :]
-
     def over(self, stored: StoredRows) -> list[Statement]:
         """Return statements that compute the same as `statements` from stored rows."""
         main, distinct, histograms = queries_of(self.plan, stored, self.rows.lists)
@@ -742,5 +737,6 @@ class Groups(NamedTuple):
         for index in prepared.distinct:  # the key columns and ``s``
             statistics[planned[index]] = self.column(list(zip(*next(others), strict=True)), -1)
         units = self.column(columns, labels.index("units")) if "units" in labels else None
-        histograms = tuple([self.histograms(statement, next(others)) for statement in prepared.histograms])
+        draws = prepared.others[len(prepared.distinct) :]
+        histograms = tuple([self.histograms(statement, next(others)) for statement in draws])
         return Exact(keys=self.keys, units=units, statistics=statistics, histograms=histograms)

@@ -459,4 +459,5 @@ def span_of_any(*spans: Span | None) -> Span | None:
     known_spans = [span for span in spans if span is not None]
     if not known_spans or len(known_spans) < len(spans):
         return None
-    return min(least for least, _ in known_spans), max(greatest for _, greatest in known_spans)
+    least, greatest = zip(*known_spans, strict=True)
+    return min(least), max(greatest)
