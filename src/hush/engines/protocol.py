@@ -53,10 +53,6 @@ class CodedRows:
     def __len__(self) -> int:
         return len(next(iter(self.codes.values())))
 
-    def table(self) -> npt.NDArray[Any]:
-        """Return the codes as one array, a column for each of the question's."""
-        return np.column_stack(list(self.codes.values()))
-
 
 Choose = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 """Chooses groups by their numbers of units. Groups come in batches, each group once."""

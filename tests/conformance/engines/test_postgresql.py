@@ -19,7 +19,7 @@ from hush.core import HushError
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy
 from hush.engines.errors import EngineError, SourceError
-from hush.engines.postgresql.connection import PostgreSQLTransaction, Server
+from hush.engines.postgresql.connection import PostgreSQLServer, PostgreSQLTransaction
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.sql.nodes import column, read, select
 from hush.engines.sql.render import plain, render
@@ -105,10 +105,10 @@ def test_what_fails_after_the_charge_is_charged_and_the_next_question_works(
     clinic: Clinic, question: str, happens, mend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault comes in the middle: after the charge, when the transaction has begun and no statement has run."""
-    begin = Server.transaction
+    begin = PostgreSQLServer.transaction
 
     @contextmanager
-    def broken(server: Server) -> Iterator[PostgreSQLTransaction]:
+    def broken(server: PostgreSQLServer) -> Iterator[PostgreSQLTransaction]:
         with begin(server) as transaction:
             happens(clinic)
             yield transaction
@@ -123,7 +123,7 @@ def test_what_fails_after_the_charge_is_charged_and_the_next_question_works(
 
         def failing(self, compiled, choose=None):
             with monkeypatch.context() as patch:
-                patch.setattr(Server, "transaction", broken)
+                patch.setattr(PostgreSQLServer, "transaction", broken)
                 return execute(self, compiled, choose)
 
         before = curator.session.accounts("clinic").remaining
@@ -161,7 +161,7 @@ def test_a_backend_that_ends_while_groups_come_is_one_public_error(
 
 
 def test_a_statement_that_takes_too_long_is_ended(postgresql: str) -> None:
-    server = Server(postgresql, timeout=0.2)
+    server = PostgreSQLServer(postgresql, timeout=0.2)
     slow = plain("SELECT pg_sleep(20)")
     with pytest.raises(EngineError), server.transaction() as transaction:
         transaction.fetch(slow, {})
@@ -171,7 +171,7 @@ def test_a_statement_that_takes_too_long_is_ended(postgresql: str) -> None:
 
 
 def test_a_transaction_changes_nothing_and_makes_nothing(postgresql: str) -> None:
-    server = Server(postgresql)
+    server = PostgreSQLServer(postgresql)
     for statement in ("CREATE TABLE x (y int)", "CREATE TEMP TABLE x (y int)", "SELECT lo_create(0)"):
         with pytest.raises(EngineError), server.transaction() as transaction:
             transaction.fetch(plain(statement), {})
@@ -221,7 +221,7 @@ def test_a_server_that_is_not_there_is_told_without_its_address(clinic: Clinic, 
     with pytest.raises(SourceError, match="cannot be reached") as caught:
         clinic.open("postgresql://ann@/x?host=/nowhere")
     assert "/nowhere" not in str(caught.value) + caplog.text
-    assert "nowhere" not in repr(Server("postgresql://ann@/x?host=/nowhere"))
+    assert "nowhere" not in repr(PostgreSQLServer("postgresql://ann@/x?host=/nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ TRAPS = [
 
 
 def asked(address: str, piece: str) -> object:
-    server = Server(address)
+    server = PostgreSQLServer(address)
     try:
         with server.transaction() as transaction:
             return transaction.fetch(plain(f"SELECT {piece}"), {})[0][0]
@@ -357,7 +357,7 @@ def test_no_text_makes_a_cast_fail(postgresql: str, to: str) -> None:
     rng = Random(to)
     texts = [mutated(rng) for _ in range(2000)]
     piece = POSTGRESQL.try_cast("t.x", to, "VARCHAR")
-    server = Server(postgresql)
+    server = PostgreSQLServer(postgresql)
     query = f'SELECT count({piece}) FROM (SELECT UNNEST(CAST($1 AS text[])) COLLATE "C" AS x) AS t'
     with server.transaction() as transaction:
         ((read,),) = transaction.fetch(plain(query, 1), {1: texts})

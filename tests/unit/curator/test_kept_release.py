@@ -67,7 +67,7 @@ def read(curator: Curator, sql: str, **options: object) -> list[tuple[int, ...]]
     seen: list[tuple[int, ...]] = []
 
     def measure(rows: object) -> bytes:
-        table = rows.table().astype(int)
+        table = np.column_stack(list(rows.codes.values())).astype(int)
         seen.extend(sorted(map(tuple, table.tolist())))
         return b"kept"
 

@@ -84,17 +84,13 @@ class Cache:
         self.limit = limit
         self._drop = drop
         self._items: OrderedDict[Hashable, CacheEntry] = OrderedDict()
-        self._size = 0
+        self.size = 0
+        """How many bytes are kept, as far as is known."""
         self.numbers = itertools.count()
         """The numbers of tables."""
         self.making = threading.Lock()
         # reentrant: a question's lists are released when it is collected, perhaps while this thread holds the lock
         self._lock = threading.RLock()
-
-    @property
-    def size(self) -> int:
-        """How many bytes are kept, as far as is known."""
-        return self._size
 
     def get(self, key: Hashable) -> Any:
         """Return the value under a key, or None."""
@@ -117,9 +113,9 @@ class Cache:
             if old is not None:
                 self._forget(old)
             self._items[key] = item
-            self._size += size
+            self.size += size
             for oldest in list(self._items):
-                if self._size <= self.limit:
+                if self.size <= self.limit:
                     break
                 # what has just come fits by itself, so it never has to go
                 if self._items[oldest] is not item:
@@ -150,7 +146,7 @@ class Cache:
                 self._forget(self._items.popitem()[1])
 
     def _forget(self, item: CacheEntry) -> None:
-        self._size -= item.size
+        self.size -= item.size
         item.gone = True
         if item.table is not None and not item.users:
             self._drop(item.table)

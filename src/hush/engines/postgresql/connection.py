@@ -79,7 +79,7 @@ def check_address(address: str) -> str:
     return address
 
 
-class Server:
+class PostgreSQLServer:
     """A server's address, and connections to it. Use it from any thread."""
 
     def __init__(self, address: str, *, timeout: float | None = None) -> None:
@@ -97,7 +97,7 @@ class Server:
         """Why the last connection was not made, for the owner; nothing if it was."""
 
     def __repr__(self) -> str:
-        return "Server()"  # not even where it is
+        return "PostgreSQLServer()"  # not even where it is
 
     def connect(self) -> psycopg.Connection[Row]:
         """Return a connection of its own."""
@@ -307,7 +307,7 @@ ORDER BY n.nspname <> 'public', n.nspname, c.relname
 
 def readable_tables(address: str) -> dict[str, str]:
     """Return the tables that the role may read, each with its name as a policy writes it."""
-    server = Server(address)
+    server = PostgreSQLServer(address)
     try:
         with server.transaction() as transaction:
             rows = transaction.fetch(plain(_READABLE), {})
@@ -371,7 +371,7 @@ class PostgreSQLTables(ServerConnection):
 
     dialect = POSTGRESQL
     pace = Pace(statement=0.05, row=6)
-    server: Server
+    server: PostgreSQLServer
 
     def __init__(
         self,
@@ -383,7 +383,7 @@ class PostgreSQLTables(ServerConnection):
         timeout: float | None = None,
     ) -> None:
         super().__init__()
-        self.server = Server(address, timeout=timeout)
+        self.server = PostgreSQLServer(address, timeout=timeout)
         self.names = {table: qualified_name(source) for table, source in tables.items()}
         self._stored: dict[str, dict[str, PostgreSQLColumn]] = {}
         self._used: list[tuple[str, PostgreSQLColumn]] = []

@@ -379,7 +379,13 @@ class SparkTransaction:
         """Run something with the time limit; replace its error, which may tell of a row."""
         limit, ended = self._server.timeout, threading.Event()
         try:
-            self._tagged(self._name)
+            # the jobs of this thread have a name by which they can be ended; at a master it is the context's, as that
+            # of a session is known to the thread alone that gave it
+            if self._server.remote:
+                self.session.addTag(self._name)
+            else:
+                self.session.sparkContext.addJobTag(self._name)
+                self.session.sparkContext.setInterruptOnCancel(True)
             if limit is not None:
                 self._end_after(limit, ended)
             with interrupting(partial(self._end_after, 0.0, ended)):
@@ -400,25 +406,10 @@ class SparkTransaction:
         finally:
             ended.set()
             with suppress(Exception):
-                self._tagged(None)
-
-    def _tagged(self, name: str | None) -> None:
-        """Give the jobs of this thread a name by which they can be ended; None takes it away.
-
-        At a master the name is the context's: that of a session is known to the thread alone that gave it.
-        """
-        if self._server.remote:
-            if name is None:
-                self.session.removeTag(self._name)
-            else:
-                self.session.addTag(name)
-            return
-        context = self.session.sparkContext
-        if name is None:
-            context.removeJobTag(self._name)
-        else:
-            context.addJobTag(name)
-            context.setInterruptOnCancel(True)
+                if self._server.remote:
+                    self.session.removeTag(self._name)
+                else:
+                    self.session.sparkContext.removeJobTag(self._name)
 
     def _end_after(self, limit: float, ended: threading.Event) -> None:
         """Cancel jobs beyond the limit, again and again: a statement that is still planned has no job yet."""
@@ -443,26 +434,20 @@ class SparkTransaction:
             if isinstance(content, int):
                 assert self._read is not None  # noqa: S101 - a statement over files has a reader
                 frame = self._read(self.session, content)
+            elif parameters is None or not parameters[content[0][0]]:  # PySpark before 4.1 takes no table without rows
+                frame = self.session.sql(SPARK.empty([(kind, label) for _, kind, label in content]))
             else:
-                frame = self._listed(content, parameters)
+                import pyarrow as pa
+
+                types = {
+                    "BIGINT": pa.int64(), "INT": pa.int32(), "DOUBLE": pa.float64(), "STRING": pa.string(),
+                    "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "TIMESTAMP_NTZ": pa.timestamp("us"),
+                }  # fmt: skip
+                cells = {label: pa.array(parameters[number], types[kind]) for number, kind, label in content}
+                frame = self.session.createDataFrame(pa.table(cells))
             frame.createOrReplaceTempView(name)
             self._views.add(name)
         return self.session.sql(statement.text)
-
-    def _listed(
-        self, cells: Sequence[tuple[int, str, str]], parameters: Mapping[int, Sequence[Any]] | None
-    ) -> DataFrame:
-        """Return lists as one table: cells are a parameter's number, a type and a name each."""
-        import pyarrow as pa
-
-        if parameters is None or not parameters[cells[0][0]]:  # PySpark before 4.1 takes no table without rows
-            return self.session.sql(SPARK.empty([(kind, name) for _, kind, name in cells]))
-        types = {
-            "BIGINT": pa.int64(), "INT": pa.int32(), "DOUBLE": pa.float64(), "STRING": pa.string(),
-            "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "TIMESTAMP_NTZ": pa.timestamp("us"),
-        }  # fmt: skip
-        table = pa.table({name: pa.array(parameters[number], types[kind]) for number, kind, name in cells})
-        return self.session.createDataFrame(table)
 
     def close(self) -> None:
         """Drop the question's views; those of a session that broke go with it."""

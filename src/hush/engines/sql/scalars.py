@@ -352,21 +352,16 @@ def _clip(expression: Call, arguments: list[Value]) -> Value:
 def _bin(expression: Call, arguments: list[Value]) -> Value:
     """Return the lower edge of the bin: lower + width·min(n-1, ⌊(clamped - lower)/width⌋)."""
     low, high, bins = (number_at(expression, position) for position in (1, 2, 3))
-    width = (high - low) / max(bins, Fraction(1))
-    if width <= 0:
-        raise UnplannableError("BIN(x, lower, upper, n) needs lower < upper and n of at least 1")
+    width = (high - low) / bins
     span = span_of_any(*map(span_of_number, (low, high, width)))
     # an edge that is no whole number is counted in parts of 1, of which there must not be too many either
     edges_fit = width.denominator == 1 or width.denominator * max(abs(low), abs(high)) <= WIDEST
     if edges_fit and _far(arguments[0], low, high, bins):
         index = _bin_number(arguments[0], low, high, int(bins))
+        edge = index * huge(width.numerator) + huge(int(low) * width.denominator)
         if width.denominator == 1:
-            sized = index * huge(int(width))
-            edge = sized + huge(int(low))
             return narrow(Value(edge, SqlType.WIDE, within=(int(low), int(high - width))))
         # as below: one correctly rounded division
-        parts = (int(width * width.denominator), int(low) * width.denominator)
-        edge = index * huge(parts[0]) + huge(parts[1])
         return Value(edge.cast("DOUBLE") / Double(width.denominator), SqlType.DOUBLE, span=span)
     offset = _clip(expression, arguments).double().sql - Double(low)
     which = call("floor", float_operation("/", offset, Double(width), None, span_of_number(width)))
