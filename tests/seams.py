@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+import pytest
+
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.registry import declared_columns, open_engine, open_sources
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql_engine import SqlEngine
@@ -30,6 +33,14 @@ def chain_of(ledger: Ledger) -> Chain:
 def run_in(engine: SqlEngine, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement in an engine's own session, as hush itself would."""
     return engine.connection.execute(statement)
+
+
+def statements_run(patch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which all statements are added that the embedded engine is given from now on."""
+    run: list[str] = []
+    running = DuckDBSession._running
+    patch.setattr(DuckDBSession, "_running", lambda session, text: run.append(text) or running(session, text))
+    return run
 
 
 def cache_of(engine: SqlEngine) -> Any:

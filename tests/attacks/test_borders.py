@@ -16,13 +16,12 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from seams import cache_of
+from seams import cache_of, statements_run
 
 import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
 from hush.engines import work
-from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.errors import EngineError
 from hush.engines.sql import relations, render
 
@@ -216,15 +215,8 @@ def test_the_same_statements_run_whatever_number_of_rows_there_is(sql: str, patc
             engine = curator.data_sets["data"].engine
             with patch.context() as fixed:
                 fixed.setattr(engine, "_salt", 1)
-                run = watched_statements(fixed)
+                run = statements_run(fixed)
                 curator.ask(sql, epsilon=1)
         texts.append(run)
     assert texts[0]
     assert all(run == texts[0] for run in texts)
-
-
-def watched_statements(patch: pytest.MonkeyPatch) -> list[str]:
-    run: list[str] = []
-    work = DuckDBSession._run
-    patch.setattr(DuckDBSession, "_run", lambda talk, text, do: run.append(text) or work(talk, text, do))
-    return run

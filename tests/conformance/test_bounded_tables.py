@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seams import cache_of, duckdb_engine, hash_key, run_in, set_hash_key
+from seams import cache_of, duckdb_engine, hash_key, run_in, set_hash_key, statements_run
 from test_sensitivity import Bench, any_matches, integers
 from worlds import question, schema, world
 
@@ -23,7 +23,6 @@ from hush.core import HushError, InvalidValueError
 from hush.core.storage import parse_size
 from hush.curator.opening import protect
 from hush.engines.duckdb.cache import Cache
-from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.sql.statements import Statements
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnplannableError
@@ -218,9 +217,7 @@ def test_the_second_question_stores_rows_and_later_ones_read_them(monkeypatch) -
         assert tables(engine) == []
         ask(curator, "SUM(x)")
         assert tables(engine) == ["bounded_1"]
-        run: list[str] = []
-        execute = DuckDBSession.execute
-        monkeypatch.setattr(DuckDBSession, "execute", lambda talk, text: run.append(text) or execute(talk, text))
+        run = statements_run(monkeypatch)
         ask(curator, "SUM(y)")  # a column that nobody had asked for
         ask(curator, "AVG(y)")
         read = [text for text in run if not text.startswith("PREPARE")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from seams import statements_run
 
 from hush.curator.opening import protect
 from hush.engines.duckdb.connection import DuckDBSession
@@ -16,16 +17,9 @@ OPTIONS = {"unit": "id", "bounds": {"x": (0, 2)}, "budget": 100}
 QUESTION = "SELECT SUM(x) AS s, MEDIAN(x) AS m FROM data"
 
 
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    run: list[str] = []
-    work = DuckDBSession._run
-    monkeypatch.setattr(DuckDBSession, "_run", lambda talk, text, do: run.append(text) or work(talk, text, do))
-    return run
-
-
 def test_a_shape_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        run = watched(monkeypatch)
+        run = statements_run(monkeypatch)
         curator.ask(QUESTION, epsilon=1, fresh=True)
         assert [text.split()[0] for text in run] == ["PREPARE"] * 2 + ["SELECT"] * 2
         run.clear()
@@ -42,7 +36,7 @@ def test_texts_are_part_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pa.table({"id": list(range(100)), "word": ["a", "b"] * 50})
     with protect(frame, unit="id", budget=100) as curator:
         curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1, fresh=True)
-        run = watched(monkeypatch)
+        run = statements_run(monkeypatch)
         for word in "aab":
             curator.ask("SELECT COUNT(*) AS n FROM data WHERE word = ?", [word], epsilon=1, fresh=True)
         assert [text.split()[0] for text in run] == ["PREPARE", "SELECT"] * 2
@@ -51,7 +45,7 @@ def test_texts_are_part_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = FRAME.append_column("k", pa.array(["odd", "even"] * 50))
     with protect(frame, unit="id", bounds={"x": (0, 2)}, budget={"epsilon": 100, "delta": "1e-3"}) as curator:
-        run = watched(monkeypatch)
+        run = statements_run(monkeypatch)
         for limit in (0.5, 0.25):
             curator.ask(f"SELECT k, MEDIAN(x) AS m FROM data WHERE x > {limit} GROUP BY k", epsilon=50, fresh=True)
         assert sum(text.startswith("PREPARE") for text in run) == 2
@@ -60,7 +54,7 @@ def test_private_keys_are_resolved_with_what_runs_once_they_are_chosen(monkeypat
 @pytest.mark.parametrize("rest", ["", " WHERE a.x > 1.5", " JOIN data AS b ON a.id = b.id"])
 def test_statements_for_any_number_of_rows_are_resolved(monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
     with protect(FRAME, **OPTIONS) as curator:
-        run = watched(monkeypatch)
+        run = statements_run(monkeypatch)
         curator.ask(f"SELECT SUM(a.x) AS s, MEDIAN(a.x) AS m FROM data AS a{rest}", epsilon=1, fresh=True)
         assert sum(text.startswith("PREPARE") for text in run) == 2
 

@@ -10,9 +10,8 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from seams import duckdb_engine
+from seams import duckdb_engine, statements_run
 
-from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.sql_engine import SqlEngine
 from hush.query.errors import UnboundedError
 from hush.query.plan import plan
@@ -85,9 +84,7 @@ def test_declared_bounds_hold() -> None:
 
 
 def test_private_columns_stay_unknown_and_unread(engine: SqlEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    run = DuckDBSession._run
-    monkeypatch.setattr(DuckDBSession, "_run", lambda self, text, work: (seen.append(text), run(self, text, work))[1])
+    seen = statements_run(monkeypatch)
     assert not engine.described().tables["sales"].columns["sku"].bounded
     place = engine._catalogue.tables["sales"]
     assert seen

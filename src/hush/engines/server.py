@@ -31,7 +31,7 @@ from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_value
 from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.engines.sql.render import Statement, render
-from hush.engines.sql.statements import Groups, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import Columns, Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql.values import SqlType
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.engines.unread import Unread, count_cells
@@ -241,9 +241,7 @@ class ServerConnection(SqlConnection):
         table = np.array(rows, dtype=np.int64).reshape(-1, len(labels))
         return {label: table[:, index] for index, label in enumerate(labels)}
 
-    def compute(
-        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
-    ) -> list[Row]:
+    def compute(self, statement: ReleasedStatement, keys: Columns, aggregates: Columns) -> list[Row]:
         with closing(DuckDBSession(self._calculator, Watchdog(None))) as session:
             return session.execute(statement.text, statement.parameters(keys, aggregates))
 

@@ -30,6 +30,7 @@ from hush.engines.sql.nodes import Select
 from hush.engines.sql.relations import UNIT, Bounds, Catalogue, unit_type
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import (
+    Columns,
     Groups,
     ReleasedStatement,
     Row,
@@ -113,9 +114,7 @@ class SqlConnection(ABC):
         """Return the columns of coded rows by name."""
 
     @abstractmethod
-    def compute(
-        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
-    ) -> list[Row]:
+    def compute(self, statement: ReleasedStatement, keys: Columns, aggregates: Columns) -> list[Row]:
         """Return functions of released values, a row for each group; nothing else is read."""
 
     @abstractmethod
@@ -237,9 +236,7 @@ class SqlEngine:
         labels, rows = ([], []) if prepared.main is None else (prepared.main.labels, next(results))
         return groups.exact(prepared, labels, rows, results).only(prepared.shown)
 
-    def compute(
-        self, prepared: Statements, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
-    ) -> list[Row]:
+    def compute(self, prepared: Statements, keys: Columns, aggregates: Columns) -> list[Row]:
         """Return functions of released values, a row for each group (`hush.query.released`); nothing else is read."""
         if prepared.released is None:
             return [()] * len((keys or aggregates)[0])

@@ -1,7 +1,8 @@
 r"""The cache of an engine: results and tables of earlier questions, within a memory limit.
 
-Results of statements are kept, which are a few exact integers a group, and tables inside the engine: of bounded rows
-(`BoundedTables`) and of groups with private keys (`hush.engines.duckdb.connection`). What was used least recently
+Results of statements are kept, which are a few exact integers a group, the shapes of statements that the engine
+understands, and tables inside the engine: of bounded rows (`BoundedTables`) and of groups with private keys
+(`hush.engines.duckdb.connection`). What was used least recently
 goes first. None of it changes an answer or a price: an engine that keeps nothing returns the same
 integers, later. It lives as long as its engine, and an engine has one schema for life: a policy that changes gets a new
 engine, and with it an empty cache.
@@ -114,12 +115,9 @@ class Cache:
                 self._forget(old)
             self._items[key] = item
             self.size += size
-            for oldest in list(self._items):
-                if self.size <= self.limit:
-                    break
-                # what has just come fits by itself, so it never has to go
-                if self._items[oldest] is not item:
-                    self._forget(self._items.pop(oldest))
+            # what has just come fits by itself, so it never has to go
+            while self.size > self.limit:
+                self._forget(self._items.popitem(last=False)[1])
         return item
 
     def hold(self, key: Hashable) -> CacheEntry | None:

@@ -16,11 +16,12 @@ planning.
 >>> dog.close(); late
 ['interrupted']
 
-**Statements that the engine is known to understand** (`Shapes`), whatever numbers stand in them. Before a question is
-charged, the engine resolves its statements, so that what it cannot express costs nothing. That takes as long as a good
-part of answering a question about few rows, and it would find the same again for every statement that differs in its
-numbers alone (`hush.engines.sql.dialect.ShapeDialect`). Texts and dates are part of a shape as they are, and so are the
-files' identities: a table that is no longer what it was is looked at again.
+**Statements that the engine is known to understand**, whatever numbers stand in them. Before a question is charged, the
+engine resolves its statements, so that what it cannot express costs nothing. That takes as long as a good part of
+answering a question about few rows, and it would find the same again for every statement that differs in its numbers
+alone. So the cache keeps the shapes of statements that were resolved (`hush.engines.sql.dialect.ShapeDialect`). Texts
+and dates are part of a shape as they are, and so are the files' identities: a table that is no longer what it was is
+looked at again.
 
 **Groups with private keys** stay inside the engine until they are chosen: there may be as many as
 rows, and few are ever shown. The main statement's groups go into a table, and only their numbers of units come out, as
@@ -39,8 +40,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -72,7 +72,7 @@ from hush.engines.sql.nodes import (
 )
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
-from hush.engines.sql.statements import KEPT, Groups, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import KEPT, Columns, Groups, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
@@ -124,7 +124,6 @@ class DuckDBConnection(SqlConnection):
         self._cache = Cache(min(self._limit, parse_size(memory, "memory") // 4), self._drop)
         self._cursor = self._connection.cursor
         self._bounded = BoundedTables(self._cache, self.execute)
-        self._shapes = Shapes()
         self._groups_made = itertools.count(1)
         return self._catalogue
 
@@ -181,8 +180,14 @@ class DuckDBConnection(SqlConnection):
         Statements of one shape are looked at once. Where keys are private, those that read the chosen ones are resolved
         over a view of all.
         """
-        stamp = self.stamp()
-        unmet = self._shapes.unmet(stamp, [*statements, *([] if released is None else [released])])
+        stamp, unmet = self.stamp(), dict[Hashable, str]()
+        queries = {statement.text: statement.query for statement in statements}
+        if released is not None:
+            queries[released.text] = released.query
+        for text, query in queries.items():
+            shape = ("shape", stamp, render(query, SHAPE).text)
+            if self._cache.get(shape) is None:
+                unmet[shape] = text
         if not unmet:
             return
         try:
@@ -204,11 +209,10 @@ class DuckDBConnection(SqlConnection):
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
-        self._shapes.meet(unmet)
+        for key, text in unmet.items():
+            self._cache.put(key, value=True, size=_CELL + len(text))
 
-    def compute(
-        self, statement: ReleasedStatement, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]
-    ) -> list[Row]:
+    def compute(self, statement: ReleasedStatement, keys: Columns, aggregates: Columns) -> list[Row]:
         with self._begin() as session:
             return session.execute(statement.text, statement.parameters(keys, aggregates))
 
@@ -393,61 +397,33 @@ class DuckDBSession:
         self._cursor = connection.cursor()
         self._watchdog = watchdog
 
-    def execute(self, text: str, parameters: list[list[Any]] | None = None) -> list[tuple[Any, ...]]:
-        """Run a statement, over lists as parameters, and return its rows."""
-        rows: list[tuple[Any, ...]] = self._run(text, lambda: self._cursor.execute(text, parameters).fetchall())
-        return rows
-
-    def columns(self, text: str) -> dict[str, Any]:
-        """Run a statement and return its columns as arrays, masked where there are NULLs."""
-        columns: dict[str, Any] = self._run(text, lambda: self._cursor.execute(text).fetchnumpy())
-        return columns
-
-    def register(self, name: str, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
-        """Make arrays of one length a table of the session."""
-        self._run(f"register {name}", lambda: self._cursor.register(name, dict(columns)))
-
-    def _run(self, text: str, work: Callable[[], Any]) -> Any:
+    @contextmanager
+    def _running(self, text: str) -> Iterator[None]:
         try:
             with self._watchdog.watching(self._cursor.interrupt), interrupting(self._cursor.interrupt):
-                return work()
+                yield
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
             log.debug("engine failure: %s\n%s", error, text)
             raise EngineError from None
 
+    def execute(self, text: str, parameters: list[list[Any]] | None = None) -> list[tuple[Any, ...]]:
+        """Run a statement, over lists as parameters, and return its rows."""
+        with self._running(text):
+            return self._cursor.execute(text, parameters).fetchall()
+
+    def columns(self, text: str) -> dict[str, Any]:
+        """Run a statement and return its columns as arrays, masked where there are NULLs."""
+        with self._running(text):
+            return self._cursor.execute(text).fetchnumpy()
+
+    def register(self, name: str, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
+        """Make arrays of one length a table of the session."""
+        with self._running(f"register {name}"):
+            self._cursor.register(name, dict(columns))
+
     def close(self) -> None:
         """End it."""
         self._cursor.close()
-
-
-_SHAPES = 512
-"""How many shapes are remembered."""
-
-
-class Shapes:
-    """The shapes met last. Use it from any thread."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, None] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def unmet(self, stamp: Hashable, statements: Iterable[Statement | ReleasedStatement]) -> dict[Hashable, str]:
-        """Return one text for each new shape, by its shape; a shape is new again when a file changes."""
-        keys: dict[Hashable, str] = {
-            (stamp, render(statement.query, SHAPE).text): statement.text for statement in statements
-        }
-        with self._lock:
-            # known shapes count as used again, so that those forgotten first are the oldest
-            for key in keys.keys() & self._known.keys():
-                self._known.move_to_end(key)
-            return {key: text for key, text in keys.items() if key not in self._known}
-
-    def meet(self, shapes: Iterable[Hashable]) -> None:
-        """Remember shapes that the engine understands."""
-        with self._lock:
-            self._known.update(dict.fromkeys(shapes))
-            while len(self._known) > _SHAPES:
-                self._known.popitem(last=False)
 
 
 class Watchdog:

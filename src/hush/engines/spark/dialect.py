@@ -135,7 +135,6 @@ class SparkDialect(ServerDialect):
     bits: ClassVar[Mapping[str, int]] = _BITS
     days_of_times: ClassVar[tuple[str, str]] = ("DATE'0001-01-01'", "DATE'9999-12-31'")
     looks_up: ClassVar[bool] = False
-    unnests_together: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
     numbers_closely: ClassVar[bool] = False
     sail: ClassVar[bool] = False

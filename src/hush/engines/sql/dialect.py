@@ -69,8 +69,6 @@ class Dialect:
     """Whether SEMI JOIN and ANTI JOIN exist; else EXISTS and NOT EXISTS do their work."""
     looks_up: ClassVar[bool] = True
     """Whether SEMI and ANTI joins with more than equalities go by numbers of rows, because the engine errs in them."""
-    unnests_together: ClassVar[bool] = True
-    """Whether a SELECT may make rows of several lists side by side; else they are written out (`constant_rows`)."""
     fence: ClassVar[str] = ""
     """A clause that keeps a subquery apart, where the engine would copy a column's expression to every mention.
 

@@ -18,7 +18,7 @@ import datetime as dt
 from dataclasses import replace
 from fractions import Fraction
 
-from hush.engines.sql.dialect import FIXED
+from hush.engines.sql.dialect import FIXED, FLOATS
 from hush.engines.sql.nodes import (
     FALSE,
     MADE,
@@ -66,7 +66,6 @@ _WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
 }  # fmt: skip
 """Not UHUGEINT: compared with a signed constant, its largest values fail to convert."""
-_FLOATS = {"FLOAT", "DOUBLE"}
 _FIRST_DAY, _LAST_DAY = dt.date(1, 1, 1), dt.date(9999, 12, 31)
 
 
@@ -345,7 +344,7 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
         # right for NaN because files are read with can_have_nan: their statistics leave NaN out
         pairs.append((number.between(Double(low), Double(high)), number))
     # whole numbers and DECIMALs are never NaN, but a text may spell it
-    if physical in _FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
+    if physical in FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
         pairs.append((primitive("nan", number), NULL))
     if low is not None:
         pairs.append((number < Double(low), Double(low)))

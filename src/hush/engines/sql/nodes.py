@@ -298,12 +298,8 @@ Named = Alias | ColumnName
 # Sources to select from
 
 
-class From(Node):
-    """A source of rows, under an alias."""
-
-
 @dataclass(frozen=True, eq=False)
-class TableName(From):
+class TableName(Node):
     """A table or view of the engine; it may have several rows for each that is stored."""
 
     place: str | tuple[str, ...] | int
@@ -314,7 +310,7 @@ class TableName(From):
 
 
 @dataclass(frozen=True, eq=False)
-class TableFunction(From):
+class TableFunction(Node):
     """A function that returns rows: words of this package's own source, and options by name."""
 
     function: str
@@ -323,7 +319,7 @@ class TableFunction(From):
 
 
 @dataclass(frozen=True, eq=False)
-class ParameterRows(From):
+class ParameterRows(Node):
     """Lists that are handed over when the statement runs, side by side as columns."""
 
     lists: tuple[tuple[int, str], ...]
@@ -333,7 +329,7 @@ class ParameterRows(From):
 
 
 @dataclass(frozen=True, eq=False)
-class ConstantRows(From):
+class ConstantRows(Node):
     """Rows that are written out."""
 
     rows: tuple[tuple[Scalar, ...], ...]
@@ -342,13 +338,17 @@ class ConstantRows(From):
 
 
 @dataclass(frozen=True, eq=False)
-class Subquery(From):
+class Subquery(Node):
     """The rows of a query, or of several, one after the other."""
 
     queries: tuple[Select, ...]
     label: str
     stored: bool = False
     """Whether the query only reads a table, which counts as no work of its own."""
+
+
+From = TableName | TableFunction | ParameterRows | ConstantRows | Subquery
+"""A source of rows, under an alias."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from hush.engines.errors import SourceError
-from hush.engines.sql.dialect import DUCKDB, Dialect
+from hush.engines.sql.dialect import DUCKDB, FLOATS, Dialect
 from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.keys import grid_index
 from hush.engines.sql.nodes import (
@@ -43,7 +43,6 @@ from hush.engines.sql.nodes import (
     Select,
     Star,
     Subquery,
-    array,
     both,
     call,
     case,
@@ -349,7 +348,7 @@ class RelationWriter:
             case WithWindows():
                 return self._with_windows(relation)
             case Constants():
-                return _constants(relation, self._catalogue.dialect)
+                return _constants(relation)
 
     def _filter(self, relation: Filter, *, alone: bool) -> RelationQuery:
         source = self.write(relation.source, alone=alone)
@@ -605,10 +604,9 @@ def _looked_up(rows: From, partners: From, kind: str, on: Scalar, label: str) ->
     return query.with_before(label, numbered)
 
 
-def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
-    """Return rows that the question writes out: one list for each column, read side by side, or row by row."""
+def _constants(relation: Constants) -> RelationQuery:
+    """Return rows that the question writes out."""
     cells, columns = {}, []
-    together = dialect.unnests_together
     for index, (label, type_) in enumerate(relation.columns):
         values = [constant(row[index].value, type_) for row in relation.rows]
         if relation.awaits is not None and type_.kind.numeric:
@@ -619,12 +617,10 @@ def _constants(relation: Constants, dialect: Dialect) -> RelationQuery:
         wide = alike_values[0].form is SqlType.WIDE
         form = SqlType.WIDE if wide else SQL_TYPES[type_.kind]
         columns.append([_as(value, form).sql for value in alike_values])
-        source = call("unnest", array(columns[-1])) if together else column(f"x{index}", "l")
-        cell = hull(source, [_as(value, form) for value in alike_values])
+        cell = hull(column(f"x{index}", "l"), [_as(value, form) for value in alike_values])
         cells[label] = cell if wide else replace(cell, within=None)
     names = tuple(f"x{index}" for index in range(len(columns)))
-    rows = None if together else ConstantRows(tuple(zip(*columns, strict=True)), "l", names)
-    return finish(select([], rows), cells, None)
+    return finish(select([], ConstantRows(tuple(zip(*columns, strict=True)), "l", names)), cells, None)
 
 
 def _characters(source: RelationQuery) -> int:
@@ -669,7 +665,7 @@ def shared_key_counts(catalogue: Catalogue, table: str) -> list[Select]:
 def identity_text(value: Scalar, physical: str) -> Scalar:
     """Return an identifier as text that does not depend on its stored type: 7 and 7.0 are one unit, not two."""
     plain = value.try_cast("VARCHAR", physical)
-    if physical not in {"FLOAT", "DOUBLE"} and not physical.startswith("DECIMAL"):
+    if physical not in FLOATS and not physical.startswith("DECIMAL"):
         return plain
     rounded = value.try_cast("BIGINT", physical)
     is_whole = rounded.try_cast("DOUBLE", "BIGINT").equals(value.try_cast("DOUBLE", physical))

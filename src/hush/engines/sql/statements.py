@@ -632,6 +632,10 @@ class Statements(NamedTuple):
 _LARGEST = 2**63 - 1
 
 
+Columns = Sequence[Sequence[Any]]
+"""Released values: a sequence for each key or aggregate, with an entry for each group."""
+
+
 class ReleasedStatement(NamedTuple):
     """A statement that returns a column for each part, and a row for each group."""
 
@@ -641,7 +645,7 @@ class ReleasedStatement(NamedTuple):
     reads: tuple[tuple[Released, SqlType], ...]
     """The released values in its parameters, after the numbers of the groups."""
 
-    def parameters(self, keys: Sequence[Sequence[Any]], aggregates: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    def parameters(self, keys: Columns, aggregates: Columns) -> list[list[Any]]:
         """Return the lists it reads: from each key's and each aggregate's values by group."""
         size = len((keys or aggregates)[0]) if keys or aggregates else 1
         # the statement sorts by these numbers, so its rows come in the order of the groups

@@ -137,7 +137,7 @@ def test_questions_leave_nothing_behind() -> None:
     with protect(frame, unit="id", bounds={"x": (0, 3)}, budget=1000) as curator:
         (desk,) = curator.data_sets.values()
         begin = objects_after(0, 20)
-        assert objects_after(20, 120) - begin < 100 * 20
+        assert objects_after(20, 60) - begin < 40 * 20
 
 
 def test_the_lists_of_a_question_have_one_view_each() -> None:
