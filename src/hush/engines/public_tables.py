@@ -122,8 +122,8 @@ def _looked(
     ]
     cells = [value.sql.alias(f"k{index}") for index, value in enumerate(values)]
     keys = [column(f"k{index}", "t") for index in range(len(values))]
-    found = _few(fetch(select(keys, select(cells, rows)).first_rows(MAX_KEYS + 1, *keys)))
-    combinations = [tuple(_constant(cell) for cell in row) for row in found]
+    key_rows = _few(fetch(select(keys, select(cells, rows)).first_rows(MAX_KEYS + 1, *keys)))
+    combinations = [tuple(_constant(cell) for cell in row) for row in key_rows]
     combinations = [
         row for row in combinations if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))
     ]
@@ -170,8 +170,8 @@ def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
         if not cells:
             continue
         ends = [call(end, cell) for cell in cells.values() for end in ("min", "max")]
-        found = iter(fetch(select(ends, read(catalogue.tables[name], "s")))[0])
-        for label, least, greatest in zip(cells, found, found, strict=True):
+        extremes = iter(fetch(select(ends, read(catalogue.tables[name], "s")))[0])
+        for label, least, greatest in zip(cells, extremes, extremes, strict=True):
             # values were forced, hence are within the bound that there is
             lower, upper = types[label].lower, types[label].upper
             if least is None:  # there is no value, so any range holds, and a single point is the smallest

@@ -287,11 +287,11 @@ def weighed(expression: Call, arguments: list[Value], value: Value) -> Value:
         case Op.CONCAT:
             # numbers and dates are written out before they are joined
             other_parts = len(expression.arguments) - len(texts)
-            most = min(MAX_TEXT, sum(texts) + other_parts * Value.SHORT)
+            longest = min(MAX_TEXT, sum(texts) + other_parts * Value.SHORT)
         case Op.SUBSTRING | Op.LEFT | Op.RIGHT | Op.REPLACE:
-            size, most = expression.arguments[-1], texts[0]
+            size, longest = expression.arguments[-1], texts[0]
             if isinstance(size, Literal) and isinstance(size.value, Fraction | int) and size.value >= 0:
-                most = min(most, int(size.value))
+                longest = min(longest, int(size.value))
         case _:
-            most = min(MAX_TEXT, record.lengthens * max(texts))
-    return replace(value, most=most)
+            longest = min(MAX_TEXT, record.lengthens * max(texts))
+    return replace(value, most=longest)
