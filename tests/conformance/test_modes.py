@@ -18,11 +18,11 @@ import hush
 from hush.curator.curator import Curator
 from hush.engines.protocol import Exact
 from hush.engines.sql.dialect import DUCKDB
-from hush.engines.sql.keys import Axis, key_value, listed, place
+from hush.engines.sql.keys import Axis, key_value, place
 from hush.engines.sql.nodes import case, column, integer, read, select
 from hush.engines.sql.render import text_of
 from hush.engines.sql.statements import Statements
-from hush.engines.sql.values import SqlType, Value
+from hush.engines.sql.values import SqlType, Value, constant
 from hush.query.plan.plan import Plan
 from hush.query.types import Kind, Type
 
@@ -83,7 +83,7 @@ def test_arithmetic_is_equality_for_integers(step: int, first: int) -> None:
 def assert_same_modes(found: Any, value: Value, points: list[Fraction], type_: Type, cells: pa.Array) -> None:
     """Compare a number with the one that comparisons one by one give, in the engine."""
     one_by_one = case(
-        *((value.sql.equals(listed(point, type_, value)), integer(at)) for at, point in enumerate(points))
+        *((value.sql.equals(constant(point, type_).to(value.form).sql), integer(at)) for at, point in enumerate(points))
     )
     query = select([found.alias("found"), one_by_one.alias("expected")], read("cells", "t"))
     connection = duckdb.connect()
@@ -183,7 +183,7 @@ def test_rows_count_for_the_value_they_have(name: str) -> None:
     lists = {"g": list(range(10)), **declared.get("values", {})}
     with hush.protect(data, bounds=declared.get("bounds", {}), values=lists, budget=BUDGET) as c:
         how, compiled, exact = planned(c, "SELECT g, MODE(x) AS m FROM data GROUP BY g")
-        (statement,), histogram = compiled.histograms, how.draws[0].histogram
+        (statement,), histogram = compiled.others, how.draws[0].histogram
         assert ('"list_' in statement.text) == (way == "list")
         assert (statement.text.count("WHEN") >= len(values)) == (way == "comparison")
         assert list(histogram.values) == [shown(value) for value in values]
@@ -259,7 +259,7 @@ def test_values_that_are_one_float_are_one_bin_so_that_no_row_counts_twice(unit:
         for _ in range(3):  # from the tables, and from rows that were bounded before
             how, compiled, exact = planned(curator, "SELECT MODE(x) AS m FROM data")
             assert len(how.draws[0].histogram.values) == len(values)
-            assert '"list_' in compiled.histograms[0].text
+            assert '"list_' in compiled.others[0].text
             ((sparse,),) = exact.histograms
             one = 1 if unit is None else WEIGHT
             assert sparse.weights.tolist() == [20 * one, 10 * one]
