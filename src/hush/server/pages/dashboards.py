@@ -30,25 +30,10 @@ ROUTES = Routes()
 @ROUTES.page("GET /dashboards", ANALYST)
 async def list_page(visit: Visit, error: HushError | None = None) -> Response:
     """Show the dashboards that one may see, and a form to make one."""
-    seen = [_head(dashboard, visit) for dashboard in await dashboards.listed(visit)]
-    names = [data_set["name"] for data_set in await visit.data_sets()]
-    return await show(visit, "dashboards.html", error=error, dashboards=seen, known=names)
-
-
-def _head(dashboard: Dashboard, visit: Visit) -> dict[str, Any]:
-    own, readers = dashboard.maker == visit.name, dashboard.readers
-    return {
-        "address": f"/dashboards/{dashboard.identity}",
-        "identity": dashboard.identity,
-        "title": visible(dashboard.title),
-        "data": dashboard.data,
-        "maker": dashboard.maker,
-        "own": own,
-        "tiles": len(dashboard.tiles),
-        "readers": "you" if not own else readers if isinstance(readers, str) else ", ".join(readers),
-        "refreshed": bool(dashboard.refreshed),
-        "paid": visit.name in dashboard.paid,
-    }
+    seen, data_sets = await dashboards.listed(visit), await visit.data_sets()
+    return await show(
+        visit, "dashboards.html", error=error, dashboards=seen, known=[data["name"] for data in data_sets]
+    )
 
 
 @ROUTES.page("POST /dashboards", ANALYST, "ask", refused=list_page)
@@ -88,7 +73,7 @@ async def dashboard_page(visit: Visit, error: HushError | None = None) -> Respon
         "dashboard.html",
         error=error,
         data=dashboard.data,
-        dashboard=_head(dashboard, visit),
+        dashboard=dashboard,
         tiles=[_tile(tile) for tile in tiles],
         price=price,
         request_id=uuid.uuid4().hex,

@@ -177,9 +177,8 @@ async def read_page(visit: Visit) -> Response:
     values: dict[str, Any] = {"chosen": name, "said": said}
     try:
         if await asyncio.to_thread(_text, policy):  # rows are shown while data are set up, and not later
-            raise InvalidValueError(
-                "file", got=name, allowed="chosen before there is a policy", hint="Change it there."
-            )
+            allowed = "chosen before there is a policy"
+            raise InvalidValueError("file", got=name, allowed=allowed, hint="Change it there.")
         words = {key: said[key] for key in _WRITTEN if said.get(key)}
         values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, words)
         visit.people.note("read-rows", file=name)
@@ -327,21 +326,17 @@ def _policy(visit: Visit) -> Policy | None:
         return None
 
 
-@ROUTES.page("POST /people", OWNER)
+@ROUTES.page("POST /people", OWNER, refused=people_page)
 async def change_people(visit: Visit) -> Response:
     """Add somebody, give them a new link, or remove them."""
     form = await visit.request.form()
     name, act = str(form.get("name", "")).strip(), form.get("act", "add")
-    try:
-        if act == "remove":
-            visit.people.remove(name)
-            return await people_page(visit)
-        if act == "add":
-            await asyncio.to_thread(_add, visit, name, form)
-        secret = visit.people.make_link(name)
-    except HushError as error:
-        return await people_page(visit, error)
-    return await people_page(visit, link=_welcome(visit, secret), added=name)
+    if act == "remove":
+        visit.people.remove(name)
+        return await people_page(visit)
+    if act == "add":
+        await asyncio.to_thread(_add, visit, name, form)
+    return await people_page(visit, link=_welcome(visit, visit.people.make_link(name)), added=name)
 
 
 def _add(visit: Visit, name: str, form: FormData) -> None:

@@ -206,25 +206,19 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
         preview = made.table.slice(0, _PREVIEW)
         rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
         values |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
-        return {**values, "headline": str(made), "facts": _certificate(made)}
+        facts: list[tuple[str, str]] = []
+        if (quality := made.quality) is not None:  # how good the rows are known to be
+            worst = quality.worst
+            furthest = f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}"
+            facts = [("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}")]
+            facts += [("Furthest from the data", furthest)]
+        return {**values, "headline": str(made), "facts": facts}
     answers = [(visible(made.column.name), {**shown(made.histogram(), address, query), "notes": []})]
     facts = [
         (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
         for quantile in made.quantiles()
     ]
     return {**values, "kind": "ranges", "answers": answers, "facts": facts, "headline": f"All ranges at {made.price}"}
-
-
-def _certificate(made: SyntheticRelease) -> list[tuple[str, str]]:
-    """Return how good synthetic rows are known to be."""
-    if (quality := made.quality) is None:
-        return []
-    worst = quality.worst
-    furthest = f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}"
-    return [
-        ("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}"),
-        ("Furthest from the data", furthest),
-    ]
 
 
 def _example(data_set: dict[str, Any] | None, kind: str) -> str:
@@ -253,7 +247,7 @@ def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
             problem = problem_of(error)
     curves, classes, chosen = _curves(model, query.get("class", ""))
     return {
-        "coefficients": _coefficients(model),
+        "coefficients": model.summary().coefficients if isinstance(model, LinearModel) else [],
         "curves": curves,
         "classes": classes,
         "chosen": chosen,
@@ -308,20 +302,6 @@ def _fields(model: Any, query: Mapping[str, str]) -> list[tuple[str, str, list[s
         note = f"{figure(column.lower)} – {figure(column.upper)}" if column.values is None and not column.unit else ""
         fields.append((column.name, visible(column.name), choices, note, query.get(_PREFIX + column.name, "")[:100]))
     return fields
-
-
-def _coefficients(model: Model) -> list[dict[str, str]]:
-    if not isinstance(model, LinearModel):
-        return []
-    return [
-        {
-            "name": visible(line.name),
-            "estimate": figure(line.estimate, digits=4),
-            "interval": f"{figure(line.low, digits=3)} – {figure(line.high, digits=3)}",
-            "p": figure(line.p_value, digits=2),
-        }
-        for line in model.summary().coefficients
-    ]
 
 
 def _curves(model: Model, wanted: str) -> tuple[list[str], list[str], str]:

@@ -48,40 +48,9 @@ async def tables_page(visit: Visit) -> Response:
     if visit.path.get("ending") == "json":
         return JSONResponse({"data": data_sets})
     for data_set in data_sets:
-        data_set["tables"] = [_table(table, data_set["unit"]) for table in data_set["tables"]]
+        for table in data_set["tables"]:
+            table["unit_example"] = None if table["public"] else _example(table, data_set["unit"])
     return await show(visit, "tables.html", shown=data_sets)
-
-
-def _table(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
-    columns = [{**column, "range": _described(column)} for column in table["columns"]]
-    return {**table, "columns": columns, "unit_example": None if table["public"] else _example(table, unit)}
-
-
-def _described(column: dict[str, Any]) -> str:
-    """Return a column's bounds or values in a few words."""
-    if column.get("values"):
-        values = [str(value) for value in column["values"]]
-        return ", ".join(values) if len(values) <= 12 else f"{', '.join(values[:8])}, … ({len(values)} values)"
-    lower, upper = column.get("lower"), column.get("upper")
-    if lower is None:
-        return "" if upper is None else f"to {upper}"
-    return f"from {lower}" if upper is None else f"{lower} – {upper}"
-
-
-def beside(data_set: dict[str, Any]) -> dict[str, Any]:
-    """Return a data set as it stands beside a question: tables, and of each column a few words."""
-
-    def note(column: dict[str, Any]) -> str:
-        lower, upper = column.get("lower"), column.get("upper")
-        if column.get("values"):
-            return f"{column['type']}, {len(column['values'])} values"
-        return column["type"] if lower is None or upper is None else f"{column['type']} {lower}–{upper}"
-
-    tables = [
-        {**table, "columns": [{"name": column["name"], "note": note(column)} for column in table["columns"]]}
-        for table in data_set["tables"]
-    ]
-    return {**data_set, "tables": tables}
 
 
 def example_columns(data_set: dict[str, Any] | None) -> tuple[str, list[str], list[str], list[dict[str, Any]]] | None:
