@@ -57,7 +57,13 @@ def backup(policy: Policy, ledger: Ledger, people: People, file: Path, *, actor:
             lines = io.StringIO()
             entries = ledger.export(lines, actor=actor)
             parts = {_PEOPLE: (scratch / _PEOPLE).read_bytes(), _LEDGER: lines.getvalue().encode()}
-            parts |= _streams(folder, entries)
+            for state in sorted(folder.glob("*/*.stream")):
+                content = state.read_bytes()
+                if int(StreamState.public(io.BytesIO(content)).definition["receipt"]) > entries:
+                    continue  # its charge is not in the copy
+                files = [state.with_suffix(kind) for kind in _KEPT]
+                contents = {path.name: path.read_bytes() for path in files if path.exists()} | {state.name: content}
+                parts |= {f"streams/{state.parent.name}/{name}": part for name, part in contents.items()}
             manifest = {
                 "hush-backup": FORMAT,
                 "when": now(),
@@ -75,20 +81,6 @@ def backup(policy: Policy, ledger: Ledger, people: People, file: Path, *, actor:
         file.unlink(missing_ok=True)
         raise
     return manifest
-
-
-def _streams(folder: Path, entries: int) -> dict[str, bytes]:
-    """Return the files of the streams that were charged within the first ``entries`` entries of the ledger."""
-    parts: dict[str, bytes] = {}
-    for state in sorted(folder.glob("*/*.stream")):
-        content = state.read_bytes()
-        if int(StreamState.public(io.BytesIO(content)).definition["receipt"]) > entries:
-            continue
-        for kind in _KEPT:
-            path = state.with_suffix(kind)
-            if path.exists():
-                parts[f"streams/{state.parent.name}/{path.name}"] = content if kind == ".stream" else path.read_bytes()
-    return parts
 
 
 def restore(

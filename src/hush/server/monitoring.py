@@ -16,7 +16,7 @@ their counters into the state that they share; metrics have a port of their own,
 
 >>> from hush.ledger import Actor, Ledger, Role
 >>> from hush.server.auth.people import People, acting
->>> people, ledger = People.in_memory(), Ledger.in_memory()
+>>> people, ledger = People(":memory:"), Ledger.in_memory()
 >>> with acting("weiss"):
 ...     people.add("alice", roles=[Role.ANALYST])
 >>> record(people, ledger), record(people, ledger)
@@ -179,7 +179,6 @@ class Counters:
 def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
     """Show the metrics of all workers on a port of this machine, to tokens of owners that have the scope ``own``."""
     storage, people = open_storage(settings.shared_state, SCHEMA, durable=False), People(settings.people)
-
     failures = FailureCounts(people)
 
     class Handler(BaseHTTPRequestHandler):

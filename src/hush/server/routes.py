@@ -175,7 +175,7 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             if not route.page:
                 return errors.problem_response(error)
-            return cast("Response", request.app.state.refused(request, error))
+            return cast("Response", await request.app.state.refused(request, error))
 
     return permitted
 
@@ -223,9 +223,8 @@ def document(table: Sequence[Route]) -> dict[str, Any]:
     components = dict(schemas.REPLIES)
     paths: dict[str, dict[str, Any]] = {}
     for route in table:
-        if route.page:
-            continue
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+        if not route.page:
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -234,10 +233,7 @@ def document(table: Sequence[Route]) -> dict[str, Any]:
             "description": "Noisy answers with error bars, until the budget is spent. Prices are exact texts.",
         },
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

@@ -301,18 +301,12 @@ class Service:
 
     async def record_acts(self) -> None:
         """Write the waiting acts of owners into the ledger's chain, if there is a ledger."""
-
-        def record(opened: OpenPolicy) -> None:
-            if opened.made:
-                monitoring.record(self.people, opened.ledger)
-
         try:
-            await self.with_policy(record)
-        except NoPolicyError:
+            await self.with_policy(lambda opened: opened.made and monitoring.record(self.people, opened.ledger))
+        except HushError as error:  # what was done is done, and is told when the ledger is there
             self.people.acted = True
-        except HushError as error:  # what was done is done, and is told when the ledger is back
-            self.people.acted = True
-            log.warning("acts of owners wait for the ledger: %s", error)
+            if not isinstance(error, NoPolicyError):
+                log.warning("acts of owners wait for the ledger: %s", error)
 
     async def with_policy(self, work: Callable[[OpenPolicy], Result]) -> Result:
         """Do something with the policy in force, in a thread that knows who acts (`hush.server.auth.people.acting`)."""

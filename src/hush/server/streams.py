@@ -311,11 +311,15 @@ class Scheduler:
         for name, error in refused.items():
             self._warn(name, error)
         count = 0
+
+        def release(name: str, turn: Turn) -> StreamPeriod | None:
+            with self._service.policy.use() as opened:
+                return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
+
         for name in names:
             try:
                 while not self._ending.is_set():  # what is due and was not begun can wait for the next worker
-                    work = partial(self._release, name)
-                    period = await self._service.questions.run(_NOBODY, f"stream {name}", work)
+                    period = await self._service.questions.run(_NOBODY, f"stream {name}", partial(release, name))
                     if period is None:
                         break
                     count += 1
@@ -343,10 +347,6 @@ class Scheduler:
         clock = now()
         streams = [stream for stream in publisher.streams.listed() if self._failed.get(stream.name, soon) <= soon]
         return [stream.name for stream in streams if stream.due(clock) is not None or stream.over(clock)], refused
-
-    def _release(self, name: str, turn: Turn) -> StreamPeriod | None:
-        with self._service.policy.use() as opened:
-            return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
 
     def _warn(self, name: str, error: HushError) -> None:
         """Log a refusal, once as long as it stays the same."""
