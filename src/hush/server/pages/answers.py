@@ -51,14 +51,21 @@ def kind_of(question: str) -> str:
 
 @ROUTES.page("GET /answers/{name}", ANALYST)
 async def answer_page(visit: Visit) -> Response:
-    """Show an answer again, in any of its forms."""
+    """Show an answer again, in any of its forms; or all answers of a paid refresh of a dashboard."""
     request = visit.request
     name, _, ending = str(request.path_params["name"]).partition(".")
     if (number := number_of(name)) is None:
         raise UnknownPlaceError
     release = await visit.receipt(number)
     if kind_of(release["question"]) == "dashboard" and release["outcome"] in _PAID:
-        return await _of_dashboard(visit, release, ending)
+        answers = together.unpacked(await visit.stored(number))
+        if ending:  # one of them as a file, by its place
+            place = whole(visit.query.get("place", "1"), "place")
+            if ending not in FILES or not 1 <= place <= len(answers):
+                raise UnknownPlaceError
+            return answer_file(answers[place - 1], f"answer-{number}-{place}", ending)
+        drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
+        return await show(visit, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
     try:
         answer = await visit.answer(number)
     except LedgerError:  # a whole release has a place of its own, which also says what else it may be
@@ -93,19 +100,6 @@ def answer_file(answer: Answer, name: str, ending: str) -> Response:
     """Return an answer as a file."""
     response = Response(answer.chart().svg, media_type="image/svg+xml") if ending == "svg" else written(answer, ending)
     return attached(response, f"{name}.{ending}")
-
-
-async def _of_dashboard(visit: Visit, release: dict[str, Any], ending: str) -> Response:
-    """Show all answers of a paid refresh of a dashboard, or give out one as a file, by its place."""
-    number = release["number"]
-    answers = together.unpacked(await visit.stored(number))
-    if ending:
-        place = whole(visit.query.get("place", "1"), "place")
-        if ending not in FILES or not 1 <= place <= len(answers):
-            raise UnknownPlaceError
-        return answer_file(answers[place - 1], f"answer-{number}-{place}", ending)
-    drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
-    return await show(visit, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
 
 
 @ROUTES.page("GET /compare", ANALYST)

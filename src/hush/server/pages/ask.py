@@ -31,6 +31,7 @@ from starlette.responses import RedirectResponse, Response
 from hush.core import HushError, exact
 from hush.core.format import figure, percent
 from hush.curator.answer import Answer
+from hush.curator.catalogue import quoted
 from hush.curator.curator import Curator
 from hush.curator.explanation import ComposedExplanation, Explanation
 from hush.ledger.budgets import price, takes
@@ -40,7 +41,7 @@ from hush.report.columns import AnswerColumn, shown_error
 from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
-from hush.server.pages.layout import data_set_named, quoted, show
+from hush.server.pages.layout import data_set_named, show
 from hush.server.pages.tables import choices, example_columns
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit, text_of

@@ -65,9 +65,21 @@ async def dashboard_page(visit: Visit, error: HushError | None = None) -> Respon
     price: dict[str, Any] | None = None
     if dashboard.tiles and ("refresh" in visit.query or isinstance(error, RequestConflictError)):
         try:
-            price = await _price(visit, dashboard)
+            told = await dashboards.explained(visit, dashboard)
         except HushError as refusal:
             error = error or refusal
+        else:
+            apart = sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0))
+            price = {
+                "identity": told.identity,
+                "epsilon": figure(told.epsilon, exact=True),
+                "delta": figure(told.delta, exact=True) if told.delta else "",
+                "apart": figure(apart, exact=True),
+                "distinct": told.questions,
+                "outlook": "" if told.outlook is None else visible(str(told.outlook)),
+                "fits": told.outlook is None or told.outlook.more > 0,
+                "odds": odds(figure(told.epsilon, exact=True)),
+            }
     return await show(
         visit,
         "dashboard.html",
@@ -78,21 +90,6 @@ async def dashboard_page(visit: Visit, error: HushError | None = None) -> Respon
         price=price,
         request_id=uuid.uuid4().hex,
     )
-
-
-async def _price(visit: Visit, dashboard: Dashboard) -> dict[str, Any]:
-    price = await dashboards.explained(visit, dashboard)
-    epsilon = figure(price.epsilon, exact=True)
-    return {
-        "identity": price.identity,
-        "epsilon": epsilon,
-        "delta": figure(price.delta, exact=True) if price.delta else "",
-        "apart": figure(sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0)), exact=True),
-        "distinct": price.questions,
-        "outlook": "" if price.outlook is None else visible(str(price.outlook)),
-        "fits": price.outlook is None or price.outlook.more > 0,
-        "odds": odds(epsilon),
-    }
 
 
 def _tile(shown_tile: TileAnswer) -> dict[str, Any]:

@@ -194,8 +194,3 @@ async def data_set_named(visit: Visit, name: str) -> dict[str, Any] | None:
 def minute(when: str) -> str:
     """Return a time of the ledger up to its minute."""
     return when[:16].replace("T", " ")
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL takes it."""
-    return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'

@@ -199,7 +199,7 @@ def _findings(policy: str, text: str) -> dict[str, Any]:
     with _beside(policy, text) as new:
         _check_places(Policy.read(new), None, policy)
         checked = check(new, rows=True)
-        mistakes = [_named(error, new) for error in checked.mistakes]
+        mistakes = [str(error).replace(str(new), "hush.toml") for error in checked.mistakes]
     better = {
         key if column is None else f"{key} {table}.{column}": value
         for table, column, key, value in (
@@ -218,7 +218,7 @@ def _findings(policy: str, text: str) -> dict[str, Any]:
 
 @contextmanager
 def _beside(policy: str, text: str) -> Iterator[Path]:
-    """Give a file with a text in the folder of the policy; it is removed in the end, if it is still there."""
+    """Give a file with a text in the folder of the policy; it is removed in the end, and no error names it."""
     folder = Path(policy).resolve().parent
     with tempfile.NamedTemporaryFile(
         "w", dir=folder, prefix=".hush-", suffix=".toml", delete=False, encoding="utf-8"
@@ -226,13 +226,11 @@ def _beside(policy: str, text: str) -> Iterator[Path]:
         new.write(text)
     try:
         yield Path(new.name)
+    except HushError as error:  # about the policy's lines, and not those of a file that nobody knows
+        error.args = (str(error).replace(new.name, "hush.toml"),)
+        raise
     finally:
         Path(new.name).unlink(missing_ok=True)
-
-
-def _named(error: HushError, new: Path) -> str:
-    """Return what an error says, about the policy's lines and not those of a file that nobody knows."""
-    return str(error).replace(str(new), "hush.toml")
 
 
 @ROUTES.page("POST /data/policy", OWNER)
@@ -264,7 +262,7 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
         read_policy(new)
         mistakes = check(new, rows=True).mistakes if ledger else ()
         if mistakes:
-            raise HushError("\n".join(_named(mistake, new) for mistake in mistakes))
+            raise HushError("\n".join(map(str, mistakes)))
         visit.agree(_EDIT, json.dumps([_text(policy_path), text]))
         if target.exists():
             new.chmod(target.stat().st_mode & 0o7777)

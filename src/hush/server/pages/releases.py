@@ -22,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import figure, visible
+from hush.curator.catalogue import quoted
 from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.model_release import MODELS
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
@@ -34,7 +35,7 @@ from hush.server.api import attached, number_in, whole
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.ask import led_to, odds
-from hush.server.pages.layout import data_set_named, problem_of, quoted, show
+from hush.server.pages.layout import data_set_named, problem_of, show
 from hush.server.pages.tables import example_columns
 from hush.server.releases import FORMS, file_options, written
 from hush.server.routes import ANALYST, Routes, Visit, text_of

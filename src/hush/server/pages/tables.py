@@ -3,12 +3,12 @@
 The builder's form works without script, spends nothing, and leads to ``/ask?q=…``, where the question can be changed
 before it is asked. Columns are named by their place in the schema, so that no name can be mistaken for SQL.
 
->>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}, {"name": "City", "type": "text"}]}
+>>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}, {"name": "order", "type": "text"}]}
 >>> print(sql(visits, {"measure": "average", "of": "0", "by": "1", "where": "0", "how": "at least", "value": "65"}))
-SELECT "City", AVG(age) AS mean_age
+SELECT "order", AVG(age) AS mean_age
 FROM visits
 WHERE age >= 65
-GROUP BY "City"
+GROUP BY "order"
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from urllib.parse import urlencode
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core.format import decimal
+from hush.curator.catalogue import quoted
 from hush.ledger import Role
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages.layout import draw, quoted, show
+from hush.server.pages.layout import draw, show
 from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit, text_of
 
 ROUTES = Routes()
