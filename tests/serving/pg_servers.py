@@ -74,17 +74,3 @@ def result_of(raw: psycopg.pq.abc.PGconn) -> psycopg.pq.abc.PGresult:
             assert found is not None
             return found
         found = result
-
-
-def certificate(folder: Path) -> tuple[str, str]:
-    """Make a certificate for this machine, and its key."""
-    key, made = folder / "key.pem", folder / "cert.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
-            *("-keyout", key, "-out", made),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return str(made), str(key)
