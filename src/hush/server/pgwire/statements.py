@@ -229,17 +229,6 @@ def parameter_types(text: str, data_sets: Sequence[Mapping[str, Any]]) -> dict[i
     tree = parsed(text)
     if tree is None:
         return {}
-    columns = _columns(tree, data_sets)
-    types: dict[int, int] = {}
-    for parameter in tree.find_all(exp.Parameter):
-        number = parameter.this.name
-        if number.isdigit() and (oid := _type_at(parameter, columns)):
-            types.setdefault(int(number), oid)
-    return dict(sorted(types.items()))
-
-
-def _columns(tree: exp.Expression, data_sets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the types of all columns of the tables in a statement; 0 for a name with two different types."""
     table_names = {table.name.lower() for table in tree.find_all(exp.Table)}
     pairs = [
         (str(column["name"]).lower(), messages.BY_KIND[Kind(column["type"])])
@@ -255,9 +244,14 @@ def _columns(tree: exp.Expression, data_sets: Sequence[Mapping[str, Any]]) -> di
         for name, kind in shape
     ]
     columns: dict[str, int] = {}
-    for name, oid in pairs:
+    for name, oid in pairs:  # 0 for a name with two different types
         columns[name] = oid if columns.get(name, oid) == oid else 0
-    return columns
+    types: dict[int, int] = {}
+    for parameter in tree.find_all(exp.Parameter):
+        number = parameter.this.name
+        if number.isdigit() and (oid := _type_at(parameter, columns)):
+            types.setdefault(int(number), oid)
+    return dict(sorted(types.items()))
 
 
 def _type_at(parameter: exp.Expression, columns: Mapping[str, int]) -> int:
