@@ -56,10 +56,11 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route as RoutingRoute
 
     from hush.server import pages
     from hush.server.middleware import Middleware
-    from hush.server.routes import document, starlette_routes
+    from hush.server.routes import document, endpoint
     from hush.server.service import Service
     from hush.server.streams import Scheduler
 
@@ -92,7 +93,8 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
     async def refused(request: Request, error: Exception) -> Response:
         return pages.refused(request, service, error)
 
-    application = Starlette(routes=starlette_routes(routes), lifespan=lifespan)
+    paths = [RoutingRoute(route.path, endpoint(route), methods=[route.method], name=route.path) for route in routes]
+    application = Starlette(routes=paths, lifespan=lifespan)
     application.router.redirect_slashes = False
     application.add_exception_handler(HTTPException, refused)
     application.state.service, application.state.refused = service, refused

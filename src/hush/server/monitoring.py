@@ -39,7 +39,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any
 
 from hush.core import HushError
-from hush.ledger import Actor, Ledger, OwnerAct
+from hush.ledger import Actor, Ledger
 from hush.server.auth.people import FailedSignIn, People
 from hush.server.errors import StorageError
 from hush.server.rate_limits import address_block
@@ -125,11 +125,6 @@ def record(people: People, ledger: Ledger) -> int:
         ledger.record(act)
         people.recorded(act)
     return len(waiting)
-
-
-def policy_in_force(ledger: Ledger, digest: str) -> bool:
-    """Record which policy is in force, by its SHA-256, unless it is the one that was recorded last."""
-    return ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail={"sha256": digest}))
 
 
 class Counters:

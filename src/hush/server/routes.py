@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
-from starlette import routing
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -145,11 +144,6 @@ def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
     """Return a field of a form or a query, cut to its longest."""
     value = values.get(name, "")
     return value[:most].replace("\r\n", "\n") if isinstance(value, str) else ""
-
-
-def starlette_routes(table: Sequence[Route]) -> list[routing.Route]:
-    """Return the routes of a table for the web framework, each behind its permission."""
-    return [routing.Route(route.path, endpoint(route), methods=[route.method], name=route.path) for route in table]
 
 
 def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:

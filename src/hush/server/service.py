@@ -42,7 +42,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refu
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, LedgerError, ParkedQuestion
+from hush.ledger import Actor, LedgerError, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
@@ -227,7 +227,8 @@ class CurrentPolicy:
     def _tell(self) -> None:
         """Record the policy that came into force in the ledger's chain."""
         if self._opened is not None and self._opened.made:
-            monitoring.policy_in_force(self._opened.ledger, self._opened.digest)
+            detail = {"sha256": self._opened.digest}  # not recorded again where it is the one that was recorded last
+            self._opened.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
 
     def close(self) -> None:
         """Close everything once nobody uses it."""

@@ -158,12 +158,8 @@ def own(curator: Curator, name: str) -> StreamRelease:
 @ROUTES.api("POST /streams/explain", ANALYST, "StreamExplained", schemas.StreamBody)
 async def explain(visit: Visit, body: schemas.Body) -> Response:
     """Price and error of totals."""
-    return JSONResponse(await explain_totals(visit, body.given()))
-
-
-async def explain_totals(visit: Visit, terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the price and the expected error of running totals. Spends nothing."""
-    return await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
+    look = visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**body.given()))
+    return JSONResponse(await look)
 
 
 @ROUTES.api("POST /streams", ANALYST, "NewStream", schemas.PaidStreamBody, scope="ask")

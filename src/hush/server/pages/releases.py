@@ -37,9 +37,9 @@ from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.ask import led_to, odds
 from hush.server.pages.layout import data_set_named, problem_of, show
 from hush.server.pages.tables import example_columns
+from hush.server.rate_limits import Rate
 from hush.server.releases import FORMS, file_options, written
 from hush.server.routes import ANALYST, Routes, Visit, text_of
-from hush.server.streams import explain_totals
 
 ROUTES = Routes()
 KINDS: Mapping[str, tuple[str, str]] = {
@@ -114,7 +114,7 @@ def _terms(kind: str, question: str, given: Mapping[str, str], data: str) -> dic
 
 async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str, Any]:
     if kind == "stream":
-        outlook = await explain_totals(visit, terms)
+        outlook = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
         errors = [(f"each {name}", f"± {_rounded(str(error))}") for name, error in outlook["errors"].items()]
         head = f"{outlook['periods']:,} periods for ε {outlook['price']['epsilon']}"
         return {"head": head, "rows": errors, "notes": outlook["caveats"], "odds": odds(terms["epsilon"])}
