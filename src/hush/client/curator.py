@@ -122,9 +122,8 @@ class RemoteCurator:
         """
         from hush.curator.owner import estimate
 
-        schemas = [
-            _schema(public) for public in self._service.get("/data")["data"] if terms.data in {None, public["name"]}
-        ]
+        data_sets = self._service.get("/data")["data"]
+        schemas = [_schema(data_set) for data_set in data_sets if terms.data in {None, data_set["name"]}]
         return estimate(self, schemas, terms)[1]
 
     # whole releases

@@ -260,9 +260,7 @@ def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
 
 def predicted(model: Any, values: Mapping[str, str]) -> str:
     """Return the prediction for one made-up row, whose values are written as in a form; an empty one is missing."""
-    row: dict[str, list[Any]] = {}
-    for column in _schema(model).columns:
-        row[column.name] = [_value(column, values.get(column.name, "").strip())]
+    row = {column.name: [_value(column, values.get(column.name, "").strip())] for column in _schema(model).columns}
     if isinstance(model, Classifier):
         chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it
         names = [visible(str(name)) for name in model.classes_]

@@ -356,8 +356,7 @@ class PgConnection:
         return Result(f"FETCH {len(rows)}", cursor.result.fields, rows)
 
     async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
-        question_terms = self._terms(text)
-        text = await self._plain(text)
+        text, question_terms = await self._question(text)
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
@@ -377,14 +376,16 @@ class PgConnection:
         return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
 
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
-        question_terms = self._terms(text)
+        text, question_terms = await self._question(text)
         question_terms.pop("fresh", None)
-        text = await self._plain(text)
         (explanation,) = await self.analyst.explain(text, dict(parameters) or (), **question_terms)
         return explanation
 
-    def _terms(self, text: str) -> dict[str, Any]:
-        """Return the terms of a question, from its comments and the settings of the connection."""
+    async def _question(self, text: str) -> tuple[str, dict[str, Any]]:
+        """Return a question, and its terms from its comments and the settings of the connection.
+
+        Some tools write the database's name before the names of data sets, which is left out.
+        """
         if "ask" not in self.analyst.who.scopes:
             raise ForbiddenError("This token may not ask questions.")
         stated = from_comments(text)
@@ -399,7 +400,10 @@ class PgConnection:
                 "A question needs its price.",
                 "SET hush.epsilon = '0.1', or begin the question with /* hush.epsilon = 0.1 */.",
             )
-        return terms(term_texts)
+        question_terms = terms(term_texts)
+        if "hush" in text:
+            text = without_database(text, [str(data["name"]) for data in await self._data_sets()])
+        return text, question_terms
 
     def _set(self, name: str, value: str | None) -> Result:
         if name.startswith("hush."):
@@ -453,12 +457,6 @@ class PgConnection:
             # Cursors without HOLD end with their transaction.
             self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.held}
         return Result(_TAGS[word])
-
-    async def _plain(self, text: str) -> str:
-        """Return a question without the database's name, which some tools write before the names of data sets."""
-        if "hush" not in text:
-            return text
-        return without_database(text, [str(data["name"]) for data in await self._data_sets()])
 
     async def _data_sets(self) -> list[dict[str, Any]]:
         if self._known is None:
