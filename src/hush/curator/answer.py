@@ -288,7 +288,7 @@ class Answer:
         return {**chart._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
-        return tables.rich_table(self.columns, notes=self.brief_notes())
+        return tables.Terminal(columns=self.columns, notes=self.brief_notes())
 
     def __str__(self) -> str:
         return "\n".join([tables.text_table(self.columns), *map(visible, self.brief_notes())])

@@ -22,6 +22,7 @@ from hush import synth
 from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
 from hush.curator.answer import Answer
+from hush.curator.catalogue import in_quotes
 from hush.curator.coding import Coding, ReleaseColumn, masks
 from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
 from hush.curator.session import AnalystSession
@@ -49,7 +50,7 @@ def rows_of(table: str, by: Sequence[str] | None) -> str:
         return table
     if not by or isinstance(by, str) or not isinstance(by, Iterable):
         raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
-    *columns, quoted = ('"' + str(name).replace('"', '""') + '"' for name in (*by, table))
+    *columns, quoted = (in_quotes(str(name)) for name in (*by, table))
     return f"SELECT {', '.join(columns)} FROM {quoted}"  # noqa: S608 - parsed, never run
 
 

@@ -159,8 +159,7 @@ class Publisher:
     def explain(self, declaration: StreamDeclaration) -> DeclarationExplanation:
         """Return the price and the errors of a stream. Reads no data, sets nothing aside."""
         with self.session.in_use():
-            account = self._account(declaration.data)
-            terms = _unspent(account)
+            account, terms = self._account(declaration.data)
             epsilon, accounts = self._price(declaration, terms)
             events = self._planned(declaration, epsilon, accounts).plan.events
             releases = declaration.schedule.slots
@@ -178,7 +177,7 @@ class Publisher:
     def declare(self, declaration: StreamDeclaration, *, actor: Actor) -> DeclaredStream:
         """Set aside the price of all releases, as one plan; a refusal says how many releases would fit."""
         with self.session.in_use():
-            terms = _unspent(self._account(declaration.data))
+            _, terms = self._account(declaration.data)
             epsilon, accounts = self._price(declaration, terms)
             planned = self._planned(declaration, epsilon, accounts)
             pipeline.prepare(planned.plan, planned.data_set)  # what an engine cannot do is refused now
@@ -191,13 +190,16 @@ class Publisher:
                 actor=actor,
             )
 
-    def _account(self, data: str) -> Filter:
-        """Return the data set's account, in which what is set aside counts as spent."""
+    def _account(self, data: str) -> tuple[Filter, Filter]:
+        """Return the data set's account, in which what is set aside counts as spent, and the same without any charge.
+
+        Noise is chosen by the second one, so that the choice does not depend on charges.
+        """
         views = self.session.ledger.budget(POLICY)
         account = next((view.account for view in views if (view.data, view.analyst) == (data, None)), None)
         if account is None:
             raise QuestionError(f"There is no budget for a data set {data!r}.", "Open it: hush ledger open.")
-        return account
+        return account, replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
 
     def _planned(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> PlannedQuestion:
         data_set, question, terms = pipeline.parse(self.session, _terms(declaration, epsilon, accounts))
@@ -336,11 +338,6 @@ def run_due(
         except HushError as error:
             outcomes.append((stream.name, error))
     return outcomes
-
-
-def _unspent(account: Filter) -> Filter:
-    """Return an account without its charges, so that the choice of noise does not depend on them."""
-    return replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
 
 
 def _together(events: Sequence[Event], releases: int, delta: Fraction) -> Fraction | None:

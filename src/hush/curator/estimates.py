@@ -171,24 +171,17 @@ class GroupColumns:
                 simulation = Simulation(self.plan, self.released, draws)
                 every, orders = np.arange(size), own_orders(size, draws)
                 for number, aggregate in enumerate(self.plan.question.aggregates):
-                    if aggregate.type.kind.numeric:
-                        outcomes = self._added(number, draws)
-                        if outcomes is None:
-                            outcomes = np.take_along_axis(simulation[number].of(every, slice(None)), orders, axis=1).T
-                        self._truths[number] = outcomes
+                    if not aggregate.type.kind.numeric:
+                        continue
+                    # counts and sums that were added up: the sums of the finer groups' truths
+                    added = self._finer if isinstance(self.plan.estimators[number], Linear) else None
+                    if added is not None and number in (truths := added[0].truths(draws)):
+                        self._truths[number] = np.zeros((draws, size))
+                        np.add.at(self._truths[number].T, added[1], truths[number].T)
+                    else:
+                        outcomes = simulation[number].of(every, slice(None))
+                        self._truths[number] = np.take_along_axis(outcomes, orders, axis=1).T
         return self._truths
-
-    def _added(self, aggregate: int, draws: int) -> Array | None:
-        """Return the sums of finer groups' plausible truths, for counts and sums."""
-        if self._finer is None or not isinstance(self.plan.estimators[aggregate], Linear):
-            return None
-        finer, group = self._finer
-        truths = finer.truths(draws).get(aggregate)
-        if truths is None:
-            return None
-        sums = np.zeros((draws, len(self.released.keys)))
-        np.add.at(sums.T, group, truths.T)
-        return sums
 
     def added_up(self, kept: Sequence[int]) -> GroupColumns:
         """Return coarser groups: each is the sum of the groups with equal values of the kept public keys."""
@@ -222,14 +215,26 @@ class GroupColumns:
 
     def settled(self, missing: float) -> Flags:
         """Return the rows in which HAVING holds everywhere in the box around the released numbers."""
-        winners, having = self.plan.winners, self.plan.question.having
+        winners, having, laws = self.plan.winners, self.plan.question.having, self.plan.laws
         assert winners is not None  # noqa: S101 - the caller looked
         assert having is not None  # noqa: S101 - the caller looked
-        if winners.forms:
-            ends = self._around({number: self._radius(number, missing) for number in winners.having})
-        else:
-            ends = self._boxes({measure: law.falls_to(self._share(missing)) for measure, law in self.plan.laws.items()})
-        return self._holds(having, ends)
+        # the fraction of its maximum to which the density of noise must have fallen, per coordinate
+        share = missing / (2 * winners.coordinates)
+        if not winners.forms:
+            return self._holds(having, self._boxes({measure: law.falls_to(share) for measure, law in laws.items()}))
+        radii = {}  # how far each count or sum may be moved without HAVING changing
+        for number in winners.having:
+            estimator = self.plan.estimators[number]
+            assert isinstance(estimator, Linear)  # noqa: S101 - forms are
+            parts = [(factor, laws[statistic]) for statistic, factor in estimator.parts]
+            if len(parts) == 1:
+                radius = abs(parts[0][0]) * parts[0][1].falls_to(share)
+            elif winners.coordinates == 1:
+                radius = sum_error(parts, 1 - missing / 2)
+            else:  # the density of a sum of five noises or fewer is no more of its maximum than four times the tails
+                radius = sum_error(parts, 1 - share / 4)
+            radii[number] = float(estimator.widened(Fraction(radius)) + estimator.grid)
+        return self._holds(having, self._around(radii))
 
     def ends(self, output: Expression, missing: float, settled: float | None = None) -> Ends:
         """Return the interval of an output's truth in rows for which noise may have decided HAVING.
@@ -296,27 +301,6 @@ class GroupColumns:
             intervals[index] = interval
         return intervals
 
-    def _share(self, missing: float) -> float:
-        """Return the fraction of its maximum to which the density of noise must have fallen, per coordinate."""
-        winners = self.plan.winners
-        assert winners is not None  # noqa: S101 - the caller looked
-        return missing / (2 * winners.coordinates)
-
-    def _radius(self, aggregate: int, missing: float) -> float:
-        """Return how far a count or sum may be moved without HAVING changing."""
-        estimator, laws = self.plan.estimators[aggregate], self.plan.laws
-        winners = self.plan.winners
-        assert isinstance(estimator, Linear)  # noqa: S101 - forms are
-        assert winners is not None  # noqa: S101 - the caller looked
-        parts = [(factor, laws[statistic]) for statistic, factor in estimator.parts]
-        if len(parts) == 1:
-            radius = abs(parts[0][0]) * parts[0][1].falls_to(self._share(missing))
-        elif winners.coordinates == 1:
-            radius = sum_error(parts, 1 - missing / 2)
-        else:  # the density of a sum of five noises or fewer is no more of its maximum than four times the tails
-            radius = sum_error(parts, 1 - self._share(missing) / 4)
-        return float(estimator.widened(Fraction(radius)) + estimator.grid)
-
     def _boxes(self, radii: dict[Statistic, int]) -> list[Ends]:
         """Return the interval of each aggregate if every released statistic is off by no more than its radius."""
         intervals: list[Ends] = []
@@ -377,9 +361,8 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
     """Return the columns of an answer: outputs, HAVING, ORDER BY and LIMIT over the released groups."""
-    size = len(read)
-    row_numbers, candidates = _chosen(read, size)
-    if row_numbers != list(range(size)):
+    row_numbers, candidates = _chosen(read)
+    if row_numbers != list(range(len(read))):
         read = read.take(row_numbers)
     # after the cut: half-widths are simulated for shown rows alone
     errors = half_widths(read, candidates)
@@ -396,14 +379,14 @@ def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
     )
 
 
-def _chosen(read: GroupColumns, size: int) -> tuple[list[int], int]:
+def _chosen(read: GroupColumns) -> tuple[list[int], int]:
     """Return which groups are shown, in order, and how many passed HAVING."""
-    question, evaluated = read.plan.question, read.evaluated
+    question = read.plan.question
 
     def value(one: Expression) -> Array:
-        return np.broadcast_to(evaluate(evaluated.get(one, one), read.keys, read.aggregates), (size,))
+        return read.evaluated_at(read.evaluated.get(one, one))
 
-    rows = np.arange(size)
+    rows = np.arange(len(read))
     if question.having is not None:
         rows = rows[value(question.having) == 1]
     candidates = len(rows)

@@ -41,6 +41,7 @@ from hush.learn import (
 )
 from hush.learn.regression import AdditiveModel
 from hush.learn.schema import ModelColumn, plain
+from hush.ledger.budgets import Spending
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
@@ -148,11 +149,14 @@ def release_model(session: AnalystSession, order: FitOrder, options: dict[str, A
     return release(session, explained, measure, fitted_model, order, options=explained.options)
 
 
-def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
-    """Return the model that was released, with its receipt."""
+def fitted_model(
+    head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None, spending: Spending | None = None
+) -> Any:
+    """Return the model that was released, with its receipt, and in words what it cost and left."""
     fitted = model_from_json(json.loads(measurements))
     fitted.receipt, fitted.price = receipt, str(head.price)
     fitted.remaining = "" if remaining is None else str(remaining)
+    fitted.spending = "" if spending is None else str(spending)
     return fitted
 
 

@@ -105,13 +105,8 @@ class Outlet:
 _LIVE: weakref.WeakSet[AnalystSession] = weakref.WeakSet()
 
 
-def _after_fork_in_child() -> None:
-    for session in list(_LIVE):
-        session.after_fork()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(after_in_child=lambda: [session.after_fork() for session in list(_LIVE)])
 
 
 class AnalystSession:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -82,18 +81,13 @@ def beside(table: str, drawn: Sheet) -> str:
     )
 
 
-def rich_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
-    """Return something for the terminal: a table if it fits, else row by row, with notes underneath at full width."""
-    return Terminal(columns=tuple(columns), notes=tuple(notes), limit=limit)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """An answer that looks how wide the terminal is before it draws itself."""
+    """An answer for the terminal: a table if it fits, else row by row, with notes underneath at full width."""
 
     columns: tuple[AnswerColumn, ...]
-    notes: tuple[str, ...]
-    limit: int
+    notes: tuple[str, ...] = ()
+    limit: int = MAX_ROWS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the answer."""
@@ -102,19 +96,16 @@ class Terminal:
         size = len(self.columns[0].values) if self.columns else 0
         shown_rows = range(min(size, self.limit))
         cells = [_cells(column, shown_rows) for column in self.columns]
-        yield self._table(cells) if self._width(cells) <= options.max_width else self._records(cells)
+        # the least width at which the table can be read: numbers in one line, texts in a few
+        width = 2
+        for column, texts in zip(self.columns, cells, strict=True):
+            longest = max(map(len, (visible(column.name), *texts)))
+            width += 3 + (longest if column.kind.numeric else min(longest, _LONG))
+        yield self._table(cells) if width <= options.max_width else self._records(cells)
         if size > self.limit:
             yield f"[dim]… {size - self.limit:,} more rows[/]"
         for note in self.notes:
             yield Text(visible(note), style="dim")
-
-    def _width(self, cells: Sequence[Sequence[str]]) -> int:
-        """Return the least width at which the table can be read: numbers in one line, texts in a few."""
-        wide = 2
-        for column, texts in zip(self.columns, cells, strict=True):
-            longest = max(map(len, (visible(column.name), *texts)))
-            wide += 3 + (longest if column.kind.numeric else min(longest, _LONG))
-        return wide
 
     def _table(self, cells: Sequence[Sequence[str]]) -> RenderableType:
         from rich.box import SIMPLE_HEAD
@@ -156,7 +147,12 @@ class Terminal:
 def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str:
     """Return a table in plain characters; long texts are cut."""
     size = min(len(columns[0].values) if columns else 0, limit)
-    grid = [[visible(column.name), *map(partial(_cut, column), _cells(column, range(size)))] for column in columns]
+    grid = []
+    for column in columns:
+        texts = _cells(column, range(size))
+        if column.kind is Kind.TEXT:
+            texts = [text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…" for text in texts]
+        grid.append([visible(column.name), *texts])
     widths = [max(map(len, cells)) for cells in grid]
     lines = []
     for row in range(size + 1):
@@ -175,10 +171,6 @@ def _cells(column: AnswerColumn, rows: range) -> list[str]:
     if not any(text.endswith(f" {MARK}") for text in texts) or not column.noisy:
         return texts
     return [text if text.endswith(MARK) else f"{text}  " for text in texts]
-
-
-def _cut(column: AnswerColumn, text: str) -> str:
-    return text if column.kind is not Kind.TEXT or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def html_table(
