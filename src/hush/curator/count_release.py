@@ -238,10 +238,7 @@ class MarginalRelease(WholeRelease):
             "".join(f"<p>{escape(caveat)}</p>" for caveat in self.caveats),
             f"<table><tr><th>table</th><th>cells</th><th>each cell</th></tr>{rows}</table>",
         ]
-        for name in dict.fromkeys(name for columns in self.tables for name in columns):
-            if limit <= 0:
-                break
-            limit -= 1
+        for name in list(dict.fromkeys(name for columns in self.tables for name in columns))[:limit]:
             parts += [f"<h2>{escape(name)}</h2>", self[name]._repr_html_()]
         return "\n".join(parts)
 

@@ -471,7 +471,7 @@ def declared_release(
 
 
 def _one_table(ledger: Ledger, stream: DeclaredStream) -> Answer:
-    """Return all releases of a declared stream as one table, oldest first.
+    """Return all releases of a declared stream below each other, oldest first, with a column of their dates.
 
     Tables that were read of late are kept by the hash of their last charge, which covers all before it: anybody may ask
     for them, and reading a thousand answers takes seconds.
@@ -484,28 +484,23 @@ def _one_table(ledger: Ledger, stream: DeclaredStream) -> Answer:
     table = _TABLES.pop(key, None)
     if table is None:
         answers = [Answer.shown(ledger, release.receipt or 0, POLICY) for release in releases]
-        table = _stacked([dt.date.fromisoformat(release.period) for release in releases], answers)
+        first, names = answers[0], {column.name for column in answers[0].columns}
+        name = next(name for name in ("release", "release_date", "_release") if name not in names)
+        dates = [dt.date.fromisoformat(release.period) for release in releases]
+        periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
+        columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
+        for number, column in enumerate(first.columns):
+            pieces = [answer.columns[number] for answer in answers]
+            values = uniform([value for piece in pieces for value in piece.values], column.kind)
+            errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
+            columns.append(replace(column, values=values, errors=errors))
+        price = Money(
+            epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
+            delta=sum((answer.price.delta for answer in answers), Fraction(0)),
+        )
+        table = replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
     _TABLES[key] = table
     with suppress(KeyError, StopIteration, RuntimeError):  # another thread may be at it
         while len(_TABLES) > _MOST_TABLES:
             del _TABLES[next(iter(_TABLES))]
     return table
-
-
-def _stacked(dates: Sequence[dt.date], answers: Sequence[Answer]) -> Answer:
-    """Return answers below each other, with a column of their dates."""
-    first = answers[0]
-    names = {column.name for column in first.columns}
-    name = next(name for name in ("release", "release_date", "_release") if name not in names)
-    periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
-    columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
-    for number, column in enumerate(first.columns):
-        pieces = [answer.columns[number] for answer in answers]
-        values = uniform([value for piece in pieces for value in piece.values], column.kind)
-        errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
-        columns.append(replace(column, values=values, errors=errors))
-    price = Money(
-        epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
-        delta=sum((answer.price.delta for answer in answers), Fraction(0)),
-    )
-    return replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")

@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,6 @@ from hush.curator.release import NoisyGroups
 from hush.mechanisms.grouped import sum_error
 from hush.mechanisms.grouped.base import Integers
 from hush.mechanisms.grouped.noise import own_orders, shuffled_middles, with_shorter
-from hush.query.answers.plan import ComposedPlan, added_up_plan
 from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
@@ -67,6 +66,9 @@ from hush.query.released import (
 )
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
+
+if TYPE_CHECKING:
+    from hush.query.answers.plan import ComposedPlan
 
 Floats = npt.NDArray[np.float64]
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -185,6 +187,8 @@ class GroupColumns:
 
     def added_up(self, kept: Sequence[int]) -> GroupColumns:
         """Return coarser groups: each is the sum of the groups with equal values of the kept public keys."""
+        from hush.query.answers.plan import added_up_plan
+
         numbers: dict[tuple[Any, ...], int] = {}
         keys = [tuple(key[index] for index in kept) for key in self.released.keys]
         group = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
@@ -631,7 +635,7 @@ def _between(expression: Expression, rows: GroupColumns, answers: Array, outside
 
 def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
     """Return each aggregate's answers: counts and sums exactly where they are whole, other numbers as floats."""
-    floats = _floats(released)
+    floats = {statistic: values.astype(np.float64) for statistic, values in released.statistics.items()}
     answers: list[list[Any]] = []
     for estimator in plan.estimators:
         match estimator:
@@ -687,49 +691,38 @@ class Simulation:
 
     def __init__(self, plan: Plan, released: NoisyGroups, draws: int) -> None:
         self._plan, self._released, self.draws = plan, released, draws
-        laws = plan.laws
-        self._centre = _floats(released)
-        self._noise = _MadeWhenAsked(lambda item: laws[item].imagine(draws))
-        self._found: dict[int, Plausible] = {}
+        self._centre: dict[Statistic, Floats] = {}
+        self._noise: dict[Statistic, Floats] = {}
+        """One noise of each statistic, for all aggregates that are made of it."""
+        self._plausible: dict[int, Plausible] = {}
 
     def __getitem__(self, aggregate: int) -> Plausible:
-        if aggregate not in self._found:
-            estimator = self._plan.estimators[aggregate]
-            if isinstance(estimator, DrawnAggregate):
-                # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
-                places = shuffled_middles(self.draws) / self._plan.draw(estimator).confidences[estimator]
-                picks = self._released.picks[estimator]
-                middle, width = (np.array([_float(value) for value in column]) for column in picks)
-                plausible = Plausible(
-                    lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
-                )
-            else:
-                plausible = estimator.plausible(self._centre, self._noise)
-            self._found[aggregate] = plausible
-        return self._found[aggregate]
+        if aggregate in self._plausible:
+            return self._plausible[aggregate]
+        estimator = self._plan.estimators[aggregate]
+        if isinstance(estimator, DrawnAggregate):
+            # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
+            places = shuffled_middles(self.draws) / self._plan.draw(estimator).confidences[estimator]
+            picks = self._released.picks[estimator]
+            middle, width = (
+                np.array([float(value) if isinstance(value, Fraction | float | int) else math.nan for value in column])
+                for column in picks
+            )
+            plausible = Plausible(
+                lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
+            )
+        else:
+            statistics = support(estimator)
+            for statistic, law in self._plan.laws.items():
+                if statistic in statistics and statistic not in self._noise:
+                    self._centre[statistic] = self._released.statistics[statistic].astype(np.float64)
+                    self._noise[statistic] = law.imagine(self.draws)
+            plausible = estimator.plausible(self._centre, self._noise)
+        self._plausible[aggregate] = plausible
+        return plausible
 
     def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the groups in batches: with ``draws`` draws for each group, a batch fits the processor's cache."""
         batch_size = max(1, _TOGETHER // draws)
         for start in range(0, len(groups), batch_size):
             yield groups[start : start + batch_size]
-
-
-def _float(value: Any) -> float:
-    return float(value) if isinstance(value, Fraction | float | int) else math.nan
-
-
-def _floats(released: NoisyGroups) -> _MadeWhenAsked:
-    return _MadeWhenAsked(lambda item: released.statistics[item].astype(np.float64))
-
-
-class _MadeWhenAsked(dict[Statistic, Floats]):
-    """Values of statistics, each made when it is first asked for."""
-
-    def __init__(self, make: Callable[[Statistic], Floats]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, item: Statistic) -> Floats:
-        self[item] = self._make(item)
-        return self[item]

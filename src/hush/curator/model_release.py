@@ -170,14 +170,25 @@ def _event(planned: PlannedRows, model: Any) -> Event:
 
 
 def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> dict[str, Any]:
-    """Return the model's schema and target, from the policy's types alone."""
+    """Return the model's schema and target, from the policy's types alone: bounds, or values.
+
+    Dates and times are numbers of days or microseconds.
+    """
     names = [column.name for column in columns]
     if (model in _NUMBERS | _CLASSES) != (target is not None):
         need = "needs a target" if target is None else "has no target"
         raise QuestionError(f"The model {model!r} {need}.", "Say target=…, a column of the question, or leave it out.")
     if target is not None and target not in names:
         raise QuestionError(f"The question has no column {target!r}.", did_you_mean(target, names) or "Select it, too.")
-    specs = {column.name: _spec(column) for column in columns}
+    specs = {}
+    for column in columns:
+        if column.factor is None:
+            specs[column.name] = ModelColumn.parse(column.name, list(column.values))
+            continue
+        low, high = (float(end * column.factor.step) for end in (column.factor.first, column.factor.last))
+        # a column of one value: models need an interval of positive length
+        high, unit = high if low < high else low + 1.0, _UNITS.get(column.type.kind)
+        specs[column.name] = ModelColumn(name=column.name, lower=low, upper=high, unit=unit)
     if target is None:
         return {"schema": specs}
     goal = next(column for column in columns if column.name == target)
@@ -191,16 +202,6 @@ def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> di
     if spec.values is not None:
         raise QuestionError(f"The column {target!r} is no number with bounds.", "Take model='classification'.")
     return {"schema": specs, "target": spec}
-
-
-def _spec(column: CodedColumn) -> ModelColumn:
-    """Return a column's public bounds, days or microseconds for dates and times; or its values."""
-    if column.factor is None:
-        return ModelColumn.parse(column.name, list(column.values))
-    low, high = (float(end * column.factor.step) for end in (column.factor.first, column.factor.last))
-    # a column of one value: models need an interval of positive length
-    high = high if low < high else low + 1.0
-    return ModelColumn(name=column.name, lower=low, upper=high, unit=_UNITS.get(column.type.kind))
 
 
 def _values(column: CodedColumn, codes: Any) -> Any:

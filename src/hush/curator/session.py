@@ -105,8 +105,13 @@ class Outlet:
 _LIVE: weakref.WeakSet[AnalystSession] = weakref.WeakSet()
 
 
+def _after_fork_in_child() -> None:
+    for session in list(_LIVE):
+        session.after_fork()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [session.after_fork() for session in list(_LIVE)])
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class AnalystSession:

@@ -723,18 +723,6 @@ class StreamRelease:
             )
         return totals
 
-    def _told(self, definition: dict[str, Any]) -> dict[str, Any]:
-        """Return a definition with its columns; for streams of earlier versions these come from the policy."""
-        if "columns" in definition:
-            return definition
-        totals = parse_totals(self._session, definition["question"], definition["data"])
-        if totals.size != definition["size"] or totals.step != Fraction(definition["step"]):
-            raise StreamError(
-                f"The stream {self.name!r} was made by an earlier version of hush, and the policy has other columns "
-                "by now. Take back the change to see what was released."
-            )
-        return definition | totals.shown
-
     def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> bool:
         """Measure the next part of the periods up to ``last``, and release it; False if another caller was first."""
         self._session.ledger.check_room()  # the state grows: a quota of the disk holds for it too
@@ -796,7 +784,15 @@ class StreamRelease:
     def answer(self) -> Answer:
         """All released periods: the value, the sum over the last window (a week of days) and the total, with errors."""
         state = self._state()
-        definition = self._told(state.definition)
+        definition = state.definition
+        if "columns" not in definition:  # a stream of an earlier version: they come from the policy
+            totals = parse_totals(self._session, definition["question"], definition["data"])
+            if totals.size != definition["size"] or totals.step != Fraction(definition["step"]):
+                raise StreamError(
+                    f"The stream {self.name!r} was made by an earlier version of hush, and the policy has other "
+                    "columns by now. Take back the change to see what was released."
+                )
+            definition = definition | totals.shown
         time, *keys = Coding.from_json(definition["columns"]).columns
         label, width = _WINDOWS[definition["every"]]
         series, step = state.stream.series(width), float(Fraction(definition["step"]))
