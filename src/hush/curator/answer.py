@@ -65,8 +65,12 @@ class Money:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Money:
         """Return the amount that `itemised_json` wrote."""
-        items = tuple((purpose, Fraction(epsilon), Fraction(delta)) for purpose, epsilon, delta in content["items"])
-        return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), items=items)
+        items = (
+            (purpose, nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta"))
+            for purpose, epsilon, delta in content["items"]
+        )
+        epsilon, delta = nonnegative(content["epsilon"], "epsilon"), nonnegative(content["delta"], "delta")
+        return cls(epsilon=epsilon, delta=delta, items=tuple(items))
 
     def __str__(self) -> str:
         return f"ε={figure(self.epsilon, exact=True)}" + (
@@ -345,7 +349,7 @@ class Answer:
             ],
             "confidence": self.confidence,
             "price": [str(self.price.epsilon), str(self.price.delta)],
-            "items": [[purpose, str(epsilon), str(delta)] for purpose, epsilon, delta in self.price.items],
+            "items": self.price.itemised_json()["items"],
             "caveats": list(self.caveats),
             "question": self.question,
             **({} if self.terms is None else {"terms": self.terms}),
@@ -391,15 +395,11 @@ class Answer:
             )
             for entry in content["columns"]
         )
-        amounts = [("", *content["price"]), *content["items"]]
-        price, *items = (
-            (purpose, nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta"))
-            for purpose, epsilon, delta in amounts
-        )
+        epsilon, delta = content["price"]
         return cls(
             columns=columns,
             confidence=content["confidence"],
-            price=Money(epsilon=price[1], delta=price[2], items=tuple(items)),
+            price=Money.from_json({"epsilon": epsilon, "delta": delta, "items": content["items"]}),
             caveats=tuple(content["caveats"]),
             question=content["question"],
             terms=content.get("terms"),

@@ -248,8 +248,8 @@ def protected_frames(source: object, table: str, unit: object) -> dict[str, Any]
         wrong = next((name for name in source if not isinstance(name, str) or not name.strip()), None)
         if wrong is not None:
             raise InvalidValueError("source", got=wrong, allowed="tables under names that are texts")
-        return {name: _indexed(frame, unit) for name, frame in source.items()}
-    return {table: _indexed(_framed(source), unit)}
+        return {name: _framed(frame, unit) for name, frame in source.items()}
+    return {table: _framed(source, unit)}
 
 
 def _is_table(value: object) -> bool:
@@ -266,8 +266,11 @@ def _is_table(value: object) -> bool:
     return records or hasattr(value, "columns") or (hasattr(value, "schema") and hasattr(value, "__arrow_c_stream__"))
 
 
-def _framed(source: object) -> Any:
-    """Return records, columns and arrays as Arrow tables, and everything else as it is."""
+def _framed(source: Any, unit: object) -> Any:
+    """Return records, columns and arrays as Arrow tables, everything else as it is.
+
+    A pandas frame gets its index as a column where that is the unit.
+    """
     if isinstance(source, np.ndarray):
         if source.dtype.names is None:
             hint = "Name its columns: pandas.DataFrame(array, columns=[…]), or a structured array."
@@ -277,12 +280,16 @@ def _framed(source: object) -> Any:
         names = list(dict.fromkeys(name for row in source for name in row))
         return _arrow({name: [row.get(name) for row in source] for name in names})
     if isinstance(source, Mapping) and source and not any(map(_is_table, source.values())):
-        plain = next(
-            (name for name, cells in source.items() if isinstance(cells, bytes) or not _has_cells(cells)), None
-        )
-        if plain is not None:
-            raise SourceError(f"the column {str(plain)!r} is no list; a dict holds a list for each column, or frames")
+        for name, cells in source.items():
+            if isinstance(cells, bytes) or not _has_cells(cells):
+                raise SourceError(
+                    f"the column {str(name)!r} is no list; a dict holds a list for each column, or frames"
+                )
         return _arrow({name: list(cells) for name, cells in source.items()})
+    if isinstance(unit, str) and type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "index"):
+        levels = [name if name is not None else "index" for name in getattr(source.index, "names", [])]
+        if unit in levels and unit not in source.columns:
+            return source.rename_axis(levels).reset_index()
     return source
 
 
@@ -304,15 +311,6 @@ def _arrow(columns: Mapping[Any, list[Any]]) -> Any:
         return pa.table(arrays)
     except (pa.ArrowException, ValueError):
         raise SourceError("the columns have different lengths; give a value of each column for every row") from None
-
-
-def _indexed(frame: Any, unit: object) -> Any:
-    """Return a pandas frame with its index as a column where that is the unit."""
-    frame = _framed(frame)
-    if not isinstance(unit, str) or type(frame).__module__.split(".")[0] != "pandas" or not hasattr(frame, "index"):
-        return frame
-    levels = [name if name is not None else "index" for name in getattr(frame.index, "names", [])]
-    return frame.rename_axis(levels).reset_index() if unit in levels and unit not in frame.columns else frame
 
 
 def _named(source: Source, unit: object, words: Mapping[str, Any]) -> list[str]:
