@@ -45,10 +45,9 @@ from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible
+from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible, support
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
-from hush.query.plan.winners_curse import support
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.released import (
     Ends,
@@ -297,13 +296,9 @@ class GroupColumns:
 
     def _around(self, radii: dict[int, float], ends: dict[int, Ends] | None = None) -> list[Ends]:
         """Return an interval around each aggregate's answer, by its radius; ``ends`` replace some intervals."""
-        intervals = [
-            (answers - radii.get(index, 0.0), answers + radii.get(index, 0.0))
-            for index, answers in enumerate(self._numbers())
-        ]
-        for index, interval in (ends or {}).items():
-            intervals[index] = interval
-        return intervals
+        around = ((answers, radii.get(index, 0.0)) for index, answers in enumerate(self._numbers()))
+        intervals = {index: (answers - radius, answers + radius) for index, (answers, radius) in enumerate(around)}
+        return list((intervals | (ends or {})).values())
 
     def _boxes(self, radii: dict[Statistic, int]) -> list[Ends]:
         """Return the interval of each aggregate if every released statistic is off by no more than its radius."""
@@ -316,22 +311,18 @@ class GroupColumns:
                 half_widths = self.released.picks[estimator].half_widths
                 half = np.array([np.inf if width is None else float(width) for width in half_widths])
                 ends = answers - half, answers + half
-            elif isinstance(estimator, Linear) and radii.keys() >= dict(estimator.parts).keys():
+            elif isinstance(estimator, Linear) and support(estimator) <= radii.keys():
                 low, high = self._sum(estimator.parts, radii)
                 moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
-            elif (
-                isinstance(estimator, Mean) and radii.keys() >= dict((*estimator.total.parts, *estimator.count)).keys()
-            ):
+            elif isinstance(estimator, Mean) and support(estimator) <= radii.keys():
                 # c + Σ(x-c)/n is monotone in sum and count each, so its extremes are at the corners; of fewer rows than
                 # one there is no mean
                 counts = [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
                 corners = [total / count for total in self._sum(estimator.total.parts, radii) for count in counts]
                 centre, step = float(estimator.total.centre), float(estimator.total.factor.step)
-                low, high = (
-                    (centre + np.clip(end, *estimator.total.ends)) * step
-                    for end in (np.minimum.reduce(corners), np.maximum.reduce(corners))
-                )
+                lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
+                low, high = ((centre + np.clip(end, *estimator.total.ends)) * step for end in (lowest, highest))
                 ends = low, high
             intervals.append((np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)))
         return intervals

@@ -57,7 +57,6 @@ from hush.curator.data_sets import (
     schema_types,
     shared,
 )
-from hush.curator.streams import KEY
 from hush.curator.terms import BoundingTerms
 from hush.engines.errors import SourceError
 from hush.engines.registry import (
@@ -79,7 +78,7 @@ from hush.engines.registry import (
 )
 from hush.policy.draft import DraftTable
 from hush.policy.file import DataSet, Policy
-from hush.policy.ledger import streams_of
+from hush.policy.ledger import STREAMS_KEY, streams_of
 from hush.query.builder import Asker
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.schema import Beyond, Schema, Table
@@ -257,9 +256,9 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     mistakes.sort(key=lambda mistake: int((re.match(r".*?:(\d+): ", str(mistake)) or ("", "0"))[1]))  # by line
     notes: tuple[str, ...] = ()
     folder = streams_of(policy, "").parent
-    if not os.environ.get(KEY) and any(folder.glob("*/*.stream")):
+    if not os.environ.get(STREAMS_KEY) and any(folder.glob("*/*.stream")):
         warning = f"Streams keep exact numbers in {folder.name}, which are not encrypted."
-        notes = (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {KEY}.",)
+        notes = (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {STREAMS_KEY}.",)
     return Checked(
         mistakes=tuple(mistakes),
         tables={name: tuple(data.tables) for name, data in policy.data.items()},

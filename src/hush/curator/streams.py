@@ -83,6 +83,7 @@ from hush.curator.session import AnalystSession
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge, RequestConflictError
+from hush.policy.ledger import STREAMS_KEY
 from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
@@ -96,8 +97,6 @@ from hush.report.columns import AnswerColumn, uniform
 from hush.storage import sync_directory
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, RunningTotals, Seen, StreamPlan, arrivals, plan_stream, seconds
 
-KEY = "HUSH_STREAMS_KEY"
-"""The environment variable that names the file of the key."""
 _ARRAYS = ("units", "keys", "rows", "sums", "used")
 _PLAIN, _SEALED = b"p", b"s"
 _NONCE, _TAG, _CHUNK = 12, 16, 2**30
@@ -283,7 +282,7 @@ def unsealed(data: bytes, context: bytes) -> bytes:
         return data[1:]
     cipher = _cipher()
     if cipher is None:
-        raise StreamError(f"The state of the stream is encrypted: name the file of its key in {KEY}.")
+        raise StreamError(f"The state of the stream is encrypted: name the file of its key in {STREAMS_KEY}.")
     sealed_size, size = _CHUNK + _NONCE + _TAG, len(data) - 1
     length = size - -(-size // sealed_size) * (_NONCE + _TAG)
     chunks = [data[start : start + sealed_size] for start in range(1, len(data), sealed_size)]
@@ -293,21 +292,23 @@ def unsealed(data: bytes, context: bytes) -> bytes:
             for number, chunk in enumerate(chunks)
         )
     except InvalidTag as error:
-        raise StreamError(f"The state of the stream was encrypted with another key than {KEY} names.") from error
+        raise StreamError(
+            f"The state of the stream was encrypted with another key than {STREAMS_KEY} names."
+        ) from error
 
 
 def _cipher() -> AESGCM | None:
     """Return the cipher of the key that the environment names; None where it names none."""
-    path = os.environ.get(KEY)
+    path = os.environ.get(STREAMS_KEY)
     if not path:
         return None
     try:
         key = Path(path).read_bytes()
     except OSError as error:
-        raise StreamError(f"{KEY} names {path!r}, which cannot be read: {error.strerror}.") from error
+        raise StreamError(f"{STREAMS_KEY} names {path!r}, which cannot be read: {error.strerror}.") from error
     if len(key) != 32:
         hint = f"Make one: head -c 32 /dev/urandom > {path}"
-        raise StreamError(f"{KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
+        raise StreamError(f"{STREAMS_KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
     return AESGCM(key)
 
 

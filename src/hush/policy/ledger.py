@@ -57,6 +57,8 @@ log = logging.getLogger("hush.curator")
 POLICY = Actor.owner("policy")
 """The actor that opens the accounts of a policy."""
 
+STREAMS_KEY = "HUSH_STREAMS_KEY"
+"""The environment variable that names the file of the key of streams' private states."""
 _WRITTEN = "  # written by hush ledger open: no other ledger will do"
 
 
