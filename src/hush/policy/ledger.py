@@ -49,9 +49,9 @@ from typing import Any
 
 from hush.core import HushError
 from hush.core.format import decimal
-from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
+from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError, LedgerRolledBackError
 from hush.ledger.errors import UnknownAccountError
-from hush.policy.file import Analyst, Policy, PolicyBudget
+from hush.policy.file import Analyst, Policy
 
 log = logging.getLogger("hush.curator")
 POLICY = Actor.owner("policy")
@@ -199,32 +199,32 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
                 ", ".join(new),
                 ", ".join(unnamed),
             )
-        budgets: dict[tuple[str, str | None], PolicyBudget | None] = {
+        budgets: dict[tuple[str, str | None], Budget | None] = {
             (name, None): data_set.budget for name, data_set in policy.data.items()
         }
         budgets |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
         for (name, person), budget in budgets.items():
             if name in new and not data:
                 continue  # only `make_ledger` opens data sets: a renamed one would otherwise get a fresh budget
-            amount = None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta}
             if (name, person or "") not in accounts:
                 # another process was quicker, or it is an analyst without a budget of their own
                 with suppress(AccountExistsError):
                     if person is None:
-                        ledger.create_data(name, amount or {}, actor=POLICY)
+                        ledger.create_data(name, policy.data[name].budget, actor=POLICY)
                     else:  # at once, or with their first charge
-                        (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=amount, actor=POLICY)
+                        (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=budget, actor=POLICY)
             elif budget is not None:
                 account = accounts[name, person or ""]
-                if budget.epsilon > account.epsilon or budget.delta > account.delta:
+                epsilon, delta = Fraction(budget.epsilon), Fraction(budget.delta)
+                if epsilon > account.epsilon or delta > account.delta:
                     log.warning(
                         "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
                         "hush ledger raise %s%s --epsilon %s --delta %s",
                         name if person is None else f"{person} on {name}",
                         name,
                         "" if person is None else f" --analyst {person}",
-                        decimal(budget.epsilon),
-                        decimal(budget.delta),
+                        decimal(epsilon),
+                        decimal(delta),
                     )
             if budget is not None:
                 ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
@@ -268,7 +268,7 @@ def decide_request(
         total, analyst = Fraction(request.wanted), policy.analysts.get(request.analyst)
         if analyst is None or analyst.budget is None:
             raise PolicyEditError(f"The policy gives {request.analyst} no budget of their own; decline the request.")
-        if analyst.budget.epsilon < total:
+        if Fraction(analyst.budget.epsilon) < total:
             changed = bool(raised(_text(path), request.analyst, total))
             _keep_others(analyst, analyst.budget, request.data, ledger, actor)
     ledger.decide(number, approve=approve, actor=actor, reason=reason)
@@ -279,7 +279,7 @@ def decide_request(
     return changed
 
 
-def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledger, actor: Actor) -> None:
+def _keep_others(analyst: Analyst, budget: Budget, data: str, ledger: Ledger, actor: Actor) -> None:
     """Refuse to raise the analyst's budget on any data set but ``data``; the policy has one number for all.
 
     Accounts that are not open yet are opened as the policy is now. One that only the policy keeps smaller cannot stay.
@@ -287,7 +287,7 @@ def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledg
     accounts = {name: account for (name, person), account in ledger.recorded().items() if person == analyst.name}
     other_data = [name for name in analyst.data if name != data]
     for name in other_data:
-        if name in accounts and accounts[name].epsilon > budget.epsilon:
+        if name in accounts and accounts[name].epsilon > Fraction(budget.epsilon):
             raise PolicyEditError(
                 f"The policy's number for {analyst.name} is also that on {name!r}, where the ledger holds more, so it "
                 "would be raised there, too. Write the number by hand if it shall, then approve the request again."
@@ -295,8 +295,7 @@ def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledg
     for name in other_data:
         if name not in accounts:
             with suppress(AccountExistsError, UnknownAccountError):  # no budget of their own there, or no data set yet
-                opened = {"epsilon": budget.epsilon, "delta": budget.delta}
-                ledger.add_analyst(analyst.name, data=name, budget=opened, actor=actor)
+                ledger.add_analyst(analyst.name, data=name, budget=budget, actor=actor)
 
 
 def _text(path: str | Path) -> str:

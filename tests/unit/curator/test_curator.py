@@ -17,7 +17,7 @@ from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
-from hush.ledger import Actor, Ledger, RequestConflictError
+from hush.ledger import Actor, Budget, Ledger, RequestConflictError
 from hush.policy.ledger import rehearsed
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
@@ -301,7 +301,7 @@ def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
     monkeypatch.setattr(Ledger, "in_memory", lambda: ledger)
     monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
-    budget = SimpleNamespace(epsilon=Fraction(1), delta=Fraction(0))
+    budget = Budget(epsilon=1)
     alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget, allowance=None, ask_first=None)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):
