@@ -13,6 +13,7 @@ the models that have a pure variant, at ε itself; the others are refused before
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,6 +40,7 @@ from hush.learn import (
     Regression,
     model_from_json,
 )
+from hush.learn.model import Classifier, Regressor
 from hush.learn.regression import AdditiveModel
 from hush.learn.schema import ModelColumn, plain
 from hush.ledger.budgets import Spending
@@ -56,10 +58,6 @@ MODELS: dict[str, type[Any]] = {
     "pca": PCA,
     "kmeans": KMeans,
 }
-_BY_UNIT = {"regression", "classification"}
-"""Models that take the number of rows of a unit: objective perturbation for one row, noisy Newton steps for more."""
-_NUMBERS = {"regression", "linear"}
-_CLASSES = {"classification", "naive_bayes"}
 _UNITS = {Kind.DATE: "D", Kind.TIMESTAMP: "us"}
 _STEPS = 64
 _MOST_CLASSES = 50
@@ -175,7 +173,7 @@ def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> di
     Dates and times are numbers of days or microseconds.
     """
     names = [column.name for column in columns]
-    if (model in _NUMBERS | _CLASSES) != (target is not None):
+    if issubclass(MODELS[model], Classifier | Regressor) != (target is not None):
         need = "needs a target" if target is None else "has no target"
         raise QuestionError(f"The model {model!r} {need}.", "Say target=…, a column of the question, or leave it out.")
     if target is not None and target not in names:
@@ -195,7 +193,7 @@ def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> di
     spec = specs.pop(target)
     if not specs:
         raise QuestionError("A model needs a column besides its target.", "Select one.")
-    if model in _CLASSES:
+    if issubclass(MODELS[model], Classifier):
         if spec.values is None and goal.levels > _MOST_CLASSES:
             raise QuestionError(f"The column {target!r} has {goal.levels:,} values.", "Take model='regression'.")
         return {"schema": specs, "target": [plain(goal.value(code)) for code in range(goal.levels)]}
@@ -226,7 +224,8 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
             allowed = f"left out: options of {model!r} are {', '.join(sorted(names)) or 'none'}"
             raise InvalidValueError(name, got=value, allowed=allowed)
 
-    unit = {"rows": changed} if model in _BY_UNIT else {}
+    # objective perturbation for one row of a unit, noisy Newton steps for more
+    unit = {"rows": changed} if issubclass(MODELS[model], AdditiveModel) else {}
 
     def made(share: Fraction, delta: Fraction) -> Any:
         return MODELS[model](**named, **options, **unit, epsilon=epsilon * share, delta=delta)
@@ -245,11 +244,8 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
         except DescriptionError:  # an account has no price for this event
             return False
 
-    # bisection: `low` fits, and `high` does not fit or is more than ε
-    low, high = 1, _STEPS + 1
-    if not fits(low):
+    # bisection, for the price grows with the share: the number that it ends with was tried, and fits
+    steps = bisect_left(range(1, _STEPS + 1), True, key=lambda steps: not fits(steps))
+    if not steps:
         raise QuestionError(f"No {model} fits ε={float(epsilon):.6g} in this account.", "Raise epsilon.")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return made(Fraction(low, _STEPS), planned.accounts.delta)
+    return made(Fraction(steps, _STEPS), planned.accounts.delta)

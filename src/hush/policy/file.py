@@ -103,15 +103,10 @@ class UnitPaths:
     ) -> None:
         self.unit = unit
         self._tables, self._data, self._directory, self._header = tables, data, directory, header
-        self._paths: dict[str, UnitPath | None] = {}
 
     def path(self, table: str, visited: tuple[str, ...] = ()) -> UnitPath | None:
-        """Return the unit path of a table's rows; None if every row is a unit."""
-        if table not in self._paths:
-            self._paths[table] = self._read(table, self._tables[table], (*visited, table))
-        return self._paths[table]
-
-    def _read(self, table: str, section: Section, visited: tuple[str, ...]) -> UnitPath | None:
+        """Return the unit path of a table's rows; None if every row is a unit. ``visited`` are the tables before it."""
+        section, visited = self._tables[table], (*visited, table)
         text = section.text("unit", hint=_EMPTY)
         if text is None:
             return None if self.unit is None else UnitPath(column=self.unit)
@@ -134,7 +129,7 @@ class UnitPaths:
             raise section.error(
                 "unit", f"there is no private table '{target}' in this data set.", did_you_mean(target, self._tables)
             )
-        if name in visited:  # the tables on the way here
+        if name in visited:
             raise section.error("unit", f"the units of {' and '.join(dict.fromkeys(visited))} lead round in a circle.")
         beyond = self.path(name, visited)
         if beyond is None:
