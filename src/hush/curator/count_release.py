@@ -251,7 +251,7 @@ def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExp
     """Plan a release of marginals without reading anything."""
     sql = rows_of(terms.table, terms.by)
     planned = plan_rows(session, sql, max_rows=terms.max_rows, data=terms.data)
-    epsilon, price = price_of(planned, terms.epsilon)
+    epsilon, price = price_of(planned.accounts, terms.epsilon)
     if not 0 < terms.confidence < 1:
         raise InvalidValueError("confidence", got=terms.confidence, allowed="a number between 0 and 1")
     coding = Coding.of(planned.plan)
@@ -398,7 +398,7 @@ def plan_ranges(session: AnalystSession, terms: RangeTerms) -> RangeExplanation:
         raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
     # the least width at which neighbouring values fit into the largest number of cells
     column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
-    epsilon, price = price_of(planned, terms.epsilon)
+    epsilon, price = price_of(planned.accounts, terms.epsilon)
     limits = planned.plan.limits
     plan = synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
     noise = {"law": price.law, "amount": str(price.amount), "rows": plan.rows, "touched": plan.touched}

@@ -245,13 +245,12 @@ class WholeRelease(Headed):
         )
 
 
-def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
+def price_of(accounts: Accounts, epsilon: object) -> tuple[Fraction, Price]:
     """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
     if epsilon is None:
         raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
     amount = positive(epsilon, "epsilon")
     # Gaussian noise has a finite price only with a δ, and only in accounts that price zCDP
-    accounts = planned.accounts
     rho = zcdp_budget(amount, accounts.delta) if accounts.delta and accounts.take_gaussian else Fraction(0)
     return amount, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=amount)
 

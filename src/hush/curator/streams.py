@@ -77,7 +77,7 @@ from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.declared_streams import StreamView, declared_release, declared_views
-from hush.curator.kept_release import PlannedRows, price_of
+from hush.curator.kept_release import price_of
 from hush.curator.pipeline import charge, parse, publish
 from hush.curator.session import AnalystSession
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
@@ -451,8 +451,7 @@ class Streams:
     def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
         totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
-        planned = PlannedRows(data_set=totals.data_set, plan=totals.rows, accounts=accounts)
-        price, bought = price_of(planned, terms.epsilon)
+        price, bought = price_of(accounts, terms.epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
                 "A stream needs Gaussian noise, which a budget without δ has no price for.",

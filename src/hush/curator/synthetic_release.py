@@ -215,7 +215,7 @@ class SyntheticRelease(WholeRelease):
 def plan_synthetic(session: AnalystSession, terms: SynthesisTerms) -> SyntheticExplanation:
     """Plan synthetic rows without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
-    epsilon, price = price_of(planned, terms.epsilon)
+    epsilon, price = price_of(planned.accounts, terms.epsilon)
     share = exact(terms.certify, "certify")
     if not 0 <= share <= Fraction(1, 2):
         raise InvalidValueError("certify", got=terms.certify, allowed="a share of the price from 0 to 0.5")
