@@ -310,6 +310,21 @@ def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, 
 Estimator = Linear | Mean | Moment | DrawnAggregate
 
 
+def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
+    """Return the numbers with noise of their own that an aggregate is made of."""
+    match estimator:
+        case Linear():
+            parts = estimator.parts
+        case Mean():
+            parts = (*estimator.total.parts, *estimator.count)
+        case Moment():
+            sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
+            return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
+        case _:
+            return frozenset([estimator])
+    return frozenset(statistic for statistic, factor in parts if factor)
+
+
 _TINY = Fraction(1, 10**250)
 
 
