@@ -341,3 +341,13 @@ def test_no_released_number_makes_a_statement_that_could_be_refused(curator: Cur
         ]
         assert all(len(text) <= len(before) for text, before in zip(written, prepared, strict=True))
     data_set.engine.prepare(pipeline.with_numbers(question, {0: None}))
+
+
+def test_the_difference_of_two_groups_of_one_question_is_not_called_exact(curator: Curator) -> None:
+    text = (
+        "WITH q AS (SELECT g, COUNT(*) AS n FROM visits GROUP BY g) SELECT x.g, x.n - y.n AS d, x.n FROM "
+        "(SELECT g, n, 'b' AS other FROM q) AS x JOIN q AS y ON x.other = y.g"
+    )
+    errors = curator.explain(text, epsilon=1).errors()
+    assert errors["d"] is None
+    assert errors["n"] == 3

@@ -412,7 +412,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     if not isinstance(terms.question, str):
         from hush.query.builder import tree
 
-        given |= {"question": str(terms.question), "parameters": tree(terms.question.steps)[1]}
+        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")

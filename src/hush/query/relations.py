@@ -339,10 +339,7 @@ def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = Fa
 
 def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
     """Return the columns that any of the expressions uses."""
-    names: frozenset[str] = frozenset()
-    for expression in expressions:
-        names |= columns_in(expression) if expression is not None else frozenset()
-    return names
+    return frozenset[str]().union(*(columns_in(each) for each in expressions if each is not None))
 
 
 def pruned(relation: Relation, needed: frozenset[str]) -> Relation:

@@ -118,17 +118,14 @@ def between(unit: str, first: dt.date, last: dt.date) -> int:
     match unit:
         case "year" | "quarter" | "month":
             size = {"year": 12, "quarter": 3, "month": 1}[unit]
-            return _months(last) // size - _months(first) // size
+            begun = [(12 * moment.year + moment.month - 1) // size for moment in (first, last)]
+            return begun[1] - begun[0]
         case "week" | "day":
             days = last.toordinal() - first.toordinal()
             return days if unit == "day" else (abs(days) // 7) * (1 if days > 0 else -1)
         case _:
             step = dt.timedelta(microseconds=TIME_UNITS[unit])
             return (as_moment(last) - _EPOCH) // step - (as_moment(first) - _EPOCH) // step
-
-
-def _months(value: dt.date) -> int:
-    return 12 * value.year + value.month - 1
 
 
 def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:

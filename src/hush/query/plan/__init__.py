@@ -29,7 +29,7 @@ from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.draws import DrawKind, DrawnAggregate
 from hush.query.plan.estimators import Linear, Mean, Parts, added
-from hush.query.plan.plan import Funds, Plan, PlanTerms, at_price
+from hush.query.plan.plan import Plan, PlanTerms, at_price
 from hush.query.plan.stability import Matches, TighterLimits, uncounted
 from hush.query.question import Question
 from hush.query.released import aggregates_in, noisy
@@ -92,15 +92,22 @@ def plan(
         raise InvalidValueError(
             "keys", got=keys, allowed="'public' to list them, 'private' to choose them, or left out"
         )
-    tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
     total = nonnegative(delta, "delta")
     for_keys = total / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
     if for_keys > total:
         raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {total}")
     if total >= 1 or 0 < for_keys < _SMALLEST:
         raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
-    funds = Funds(total, for_keys, gaussian, most_rho, prefer_gaussian)
-    terms = PlanTerms(funds=funds, tighter=tighter, keys=keys, matches=matches)
+    terms = PlanTerms(
+        delta=total,
+        key_delta=for_keys,
+        gaussian=gaussian,
+        most_rho=most_rho,
+        prefer_gaussian=prefer_gaussian,
+        tighter=TighterLimits(max_rows=max_rows, max_groups=max_groups),
+        keys=keys,
+        matches=matches,
+    )
 
     def planned(price: Fraction, certain: Number | None) -> Plan:
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up

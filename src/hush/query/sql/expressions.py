@@ -198,17 +198,14 @@ class Converter(ABC):
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
         try:
-            return self.meant(node, READERS.get(type(node), _other)(self, node))
+            expression = READERS.get(type(node), _other)(self, node)
+            if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):  # there its meaning depends on types
+                expression = meant(node, expression, self.context.dialect)
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
             raise
-
-    def meant(self, node: object, expression: Expression) -> Expression:
-        """Return what an expression means in the question's dialect, where that depends on types."""
-        if self.context.dialect == DEFAULT or not isinstance(node, exp.Expr):
-            return expression
-        return meant(node, expression, self.context.dialect)
+        return expression
 
     def condition(self, node: object) -> Expression:
         """Return an expression that is true or false."""
@@ -281,6 +278,9 @@ class Rows(Converter):
         super().__init__(context)
         self.scope = scope
         self.types = columns(scope.relation) if types is None else types
+        self.aliases: dict[str, exp.Expr] = {}
+        """Results that may be called by their names."""
+        self.aliases_first = False
         self._converted: dict[int, tuple[object, Expression]] = {}
 
     def convert(self, node: object) -> Expression:
@@ -300,8 +300,16 @@ class Rows(Converter):
         return self.context.subqueries().value(self, node)
 
     def column(self, node: exp.Column) -> Expression:
-        """Return a column of the relation; the unit cannot be had."""
+        """Return a column of the relation, or the result of that name; the unit cannot be had."""
         name, qualifier = identifier(node.this), node.args.get("table")
+        alias = self.aliases.get(name.casefold()) if qualifier is None else None
+        if alias is not None and (self.aliases_first or self.scope.find(name) is None):
+            # inside an alias, names are columns: an alias cannot name itself
+            aliases, self.aliases = self.aliases, {}
+            try:
+                return self.convert(alias)
+            finally:
+                self.aliases = aliases
         quoted = bool(node.this.args.get("quoted"))
         if quoted and self._is_text(node, name):
             return constant(name)

@@ -315,10 +315,9 @@ def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Seq
                 f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
             )
     items = _expanded(select, scope)
-    aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
-    rows = RowsWithWindows(context, scope, aliases, named_windows(select))
+    rows = RowsWithWindows(context, scope, named_windows(select))
     results = [(name, rows.result(result)) for name, result in items]
-    rows.names_results = True
+    rows.aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
     condition = rows.condition_of(select, "qualify")
     relation: Relation = rows.relation()
     if condition is not None:

@@ -164,12 +164,28 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     windows = Windows(select, context, parts)
     names: _OverRows | _Regrouping | _Released
     if over_answers:
-        table, items, names = _over_answers(select, windows)
+        table, scope = _from_answers(select, context, parts)
+        values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+        where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
+        if where is not None:
+            table = Qualified(source=values.beside(table), condition=where)
+        items = _results(select, scope)
+        grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
+        if grouped or any(_aggregates_outside_windows(item.node) for item in items):
+            names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
+        else:
+            names = _OverRows(context, scope, windows)
         clauses = _clauses_of(select, items, names, windows)
-        if isinstance(names, _Regrouping):
-            table = names.table(table)
+        table = names.table(table) if isinstance(names, _Regrouping) else table
     else:
-        items, names = _over_rows(select, windows)
+        scope = from_clause(select, context, parts)
+        if not scope.private:
+            raise QuestionError(
+                "The question reads public tables only, which need no protection and are not answered here.",
+                "Read them directly, or join them with a private table.",
+            )
+        items = projections(select)
+        names = _Released(select, items, Rows(context, scope), windows)
         table, clauses = _released(names, _clauses_of(select, items, names, windows), windows)
     # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
     if windows.asked:
@@ -191,35 +207,6 @@ class _Clauses(NamedTuple):
     windows: tuple[tuple[str, Window], ...]
     qualify: Expression | None
     order: tuple[Ordering, ...]
-
-
-def _over_answers(
-    select: exp.Select, windows: Windows
-) -> tuple[AnswerTable, list[Projection], _OverRows | _Regrouping]:
-    """Return the rows of answers that WHERE keeps, and the results and names of a SELECT over them."""
-    context, parts = windows.context, windows.parts
-    table, scope = _from_answers(select, context, parts)
-    values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-    where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
-    if where is not None:
-        table = Qualified(source=values.beside(table), condition=where)
-    items = _results(select, scope)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if grouped or any(_aggregates_outside_windows(item.node) for item in items):
-        return table, items, _Regrouping(select, items, _OverRows(context, scope, None), windows)
-    return table, items, _OverRows(context, scope, windows)
-
-
-def _over_rows(select: exp.Select, windows: Windows) -> tuple[list[Projection], _Released]:
-    """Return the results and names of a SELECT over rows of units."""
-    scope = from_clause(select, windows.context, windows.parts)
-    if not scope.private:
-        raise QuestionError(
-            "The question reads public tables only, which need no protection and are not answered here.",
-            "Read them directly, or join them with a private table.",
-        )
-    items = projections(select)
-    return items, _Released(select, items, Rows(windows.context, scope), windows)
 
 
 def _clauses_of(
@@ -263,8 +250,7 @@ def _released(names: _Released, clauses: _Clauses, windows: Windows) -> tuple[An
     if used(expressions) - beside:
         raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
     for _, window in clauses.windows:
-        expressions += [*window.partition, *(ordering.by for ordering in window.order)]
-        expressions += [] if window.argument is None else [window.argument]
+        expressions += filter(None, window.expressions)
     table, columns = names.table(expressions)
 
     def over(expression: Expression) -> Expression:
@@ -472,8 +458,6 @@ class _OverRows(Rows):
         super().__init__(context, scope)
         self._windows = windows
         self._windowed = windowed
-        self.aliases: dict[str, exp.Expr] = {}
-        self.aliases_first = False
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; nothing is remembered, because names may change their meaning."""
@@ -484,20 +468,6 @@ class _OverRows(Rows):
         if isinstance(node, exp.Subquery) and self._windows is not None:
             return self._windows.value(node)
         return Converter.convert(self, node)
-
-    def column(self, node: exp.Column) -> Expression:
-        """Return a column of the answers, or the result of that name."""
-        if isinstance(node.this, exp.Identifier) and not is_set(node.args.get("table")):
-            name = identifier(node.this)
-            alias = self.aliases.get(name.casefold())
-            if alias is not None and (self.aliases_first or self.scope.find(name) is None):
-                # inside an alias, names are columns: an alias cannot name itself
-                aliases, self.aliases = self.aliases, {}
-                try:
-                    return self.convert(alias)
-                finally:
-                    self.aliases = aliases
-        return super().column(node)
 
 
 class _Regrouping(Grouped):

@@ -233,24 +233,10 @@ def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
             "Join the rows, and aggregate them within the unit.",
         )
     keys = [(context.fresh("key"), _unique_key(*pair)) for pair in inner.condition.equalities]
-    outside = _Outside(Rows(context, inner.scope), keys, empty=not keys and not inner.scope.private)
+    outside = WithinUnit(Rows(context, inner.scope), keys, outside=True)
     result = outside.convert(projections(inner.select)[0].node)
     _attach(rows, inner, outside.relation(inner.scope.relation), keys)
     return result
-
-
-class _Outside(WithinUnit):
-    """Aggregates of a subquery as columns of the outer rows, after a LEFT JOIN."""
-
-    def aggregate(self, node: exp.Expr) -> Expression:
-        """Return an aggregate; without rows a count is 0, others are NULL."""
-        column = super().aggregate(node)
-        exact = next((exact for exact, name in self.aggregates.items() if column == Column(name, exact.type)), None)
-        if exact is None:  # a function of aggregates, which are columns themselves
-            return column
-        outer = Column(self.aggregates[exact], exact.type.or_null(named=True))
-        counts = exact.kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}
-        return call(Op.COALESCE, outer, constant(Fraction(0))) if counts else outer
 
 
 def _unique_key(mine: Expression, theirs: Expression) -> Expression:

@@ -286,15 +286,10 @@ _POSITION = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(
 class RowsWithWindows(Rows):
     """Expressions over rows, in which windows may stand."""
 
-    def __init__(
-        self, context: Context, scope: Scope, aliases: dict[str, exp.Expr], named: Mapping[str, exp.Window]
-    ) -> None:
+    def __init__(self, context: Context, scope: Scope, named: Mapping[str, exp.Window]) -> None:
         super().__init__(context, scope)
         self.windows: dict[OwnWindow, str] = {}
         self._named = named
-        self.aliases = aliases
-        self.names_results = False
-        """Whether results can be named, as in QUALIFY."""
 
     def convert(self, node: object) -> Expression:
         """Return our expression; a window becomes a column."""
@@ -304,14 +299,6 @@ class RowsWithWindows(Rows):
             self.windows[window] = name
             return meant(node, Column(name, window.type), self.context.dialect)
         return super().convert(node)
-
-    def column(self, node: exp.Column) -> Expression:
-        """Return a column of the rows, or in QUALIFY a result."""
-        name = identifier(node.this).casefold()
-        plain = not is_set(node.args.get("table")) and self.scope.find(name) is None
-        if self.names_results and plain and name in self.aliases:
-            return self.convert(self.aliases[name])
-        return super().column(node)
 
     def relation(self) -> WithWindows:
         """Return the rows with all windows that were met."""
