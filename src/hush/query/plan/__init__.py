@@ -19,6 +19,7 @@ Everything else depends on the data, and is known with the answer.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar, cast
@@ -366,10 +367,10 @@ def _form(plan: Plan, expression: Expression) -> _Form | None:
 
 
 def _sum(*terms: tuple[_Form, Fraction]) -> _Form:
-    factors: dict[int, Fraction] = {}
+    factors: defaultdict[int, Fraction] = defaultdict(Fraction)
     constant = Fraction(0)
     for (form, more), times in terms:
         for index, factor in form.items():
-            factors[index] = factors.get(index, Fraction(0)) + times * factor
+            factors[index] += times * factor
         constant += times * more
     return factors, constant

@@ -319,10 +319,11 @@ def _listed_keys(question: Question, terms: PlanTerms) -> tuple[Domain, ...] | N
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
     """Return the mechanism that chooses keys: a noisy threshold where it shows keys with fewer units."""
-    needed = grouped.units_needed(epsilon, delta, bounds.cells)
-    rho = zcdp_budget(epsilon, meant_at) if meant_at and bounds.cells > 1 else Fraction(0)
+    cells = bounds.contribution.cells  # the groups that a neighbour may change
+    needed = grouped.units_needed(epsilon, delta, cells)
+    rho = zcdp_budget(epsilon, meant_at) if meant_at and cells > 1 else Fraction(0)
     if rho:
-        above = grouped.KeyThreshold.for_rho(rho, delta=delta, keys=bounds.cells)
+        above = grouped.KeyThreshold.for_rho(rho, delta=delta, keys=cells)
         if above.threshold <= min(needed, 2**40):
             return Selection(epsilon=epsilon, delta=delta, mechanism=above)
     if math.isinf(needed):
@@ -331,7 +332,7 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
             "raise epsilon, or ask the owner to declare the keys' values in the policy"
         )
     return Selection(
-        epsilon=epsilon, delta=delta, mechanism=grouped.KeySelection(epsilon=epsilon, delta=delta, keys=bounds.cells)
+        epsilon=epsilon, delta=delta, mechanism=grouped.KeySelection(epsilon=epsilon, delta=delta, keys=cells)
     )
 
 
@@ -393,7 +394,7 @@ def _noises(
         law = GroupedLaplace.for_epsilon(part, sensitivity=moved.per_group, contribution=contribution)
         laplace.append(Noise(noised=noised, statistics=statistics, law=law, sensitivity=moved, epsilon=part))
     # one number in one group always has Laplace noise: see the top of this module
-    single = len(weights) == 1 and bounds.cells == 1
+    single = len(weights) == 1 and contribution.cells == 1
     if not rho or not laplace or (single and not preferred):
         return tuple(laplace), False
     gaussian: list[Noise] = []

@@ -159,11 +159,6 @@ class Limits:
         """The number of groups in which neighbours differ, for the mechanisms."""
         return Contribution(groups=self.groups, units=self.touched)
 
-    @property
-    def cells(self) -> int:
-        """How many groups a neighbour may change."""
-        return self.contribution.cells
-
     def rungs(self) -> list[TighterLimits]:
         """Return a few tighter limits that a question might ask for: 1 and the root of each, and 1 of both.
 
@@ -743,7 +738,7 @@ def sensitivity(noised: Noised, limits: Limits) -> Sensitivity:
     per_group = 1 if isinstance(noised, UnitCount) else limits.rows * noised.bound
     return Sensitivity(
         per_group=per_group,
-        l1=limits.cells * per_group,
+        l1=limits.contribution.cells * per_group,
         # Replacing moves two units by up to ``groups`` coordinates each: largest where they are the same coordinates.
         l2_squared=limits.groups * (limits.touched * per_group) ** 2,
         linf=limits.touched * per_group,

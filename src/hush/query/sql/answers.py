@@ -69,7 +69,7 @@ def level(question: Question, context: Context) -> tuple[AnswerTable, Columns]:
     meanings: dict[Expression, Expression] = {}
     for name, each in zip(names, released, strict=True):
         columns.append(AnswerColumnName(name=name, type=each.type, noisy=each.source == "aggregate"))
-        meanings[each] = columns[-1].column
+        meanings[each] = Column(name, each.type)
     return Asked(question=number, columns=tuple(columns)), meanings
 
 
@@ -201,9 +201,8 @@ def row_keys(table: AnswerTable) -> frozenset[str] | None:
 
 def asked(answers: Answers, context: Context) -> Question | Composed:
     """Return the question of a table of answers: a plain one if all steps work row by row, else a composed one."""
-    flat = None if context.awaited else _flattened(answers, context.questions)
-    if flat is not None:
-        return flat
+    if not context.awaited and (question := _flattened(answers, context.questions)) is not None:
+        return question
     table = _pushed_down(answers.table, context)[0]
     awaited = tuple((_pushed_down(awaited_table, context)[0], column) for awaited_table, column in context.awaited)
     return Composed(

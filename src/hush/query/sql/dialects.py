@@ -679,14 +679,14 @@ class PrivacyOptions(NamedTuple):
     unit: str | None = None
 
 
-def privacy_options(text: str, dialect: str) -> tuple[str, PrivacyOptions]:
+def privacy_options(text: str) -> tuple[str, PrivacyOptions]:
     """Return a question without BigQuery's privacy clause, and the options of that clause.
 
-    >>> text, said = privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t", "bigquery")
+    >>> text, said = privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t")
     >>> text, said.epsilon
     ('SELECT COUNT(*) FROM t', Fraction(1, 1))
     """
-    if str(dialect).lower() != "bigquery" or not isinstance(text, str) or not _WORDS.search(text):
+    if not _WORDS.search(text):
         return text, PrivacyOptions()
     words = only_words(text, "bigquery")
     clauses = list(_CLAUSE.finditer(words))

@@ -192,8 +192,7 @@ def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
 class Converter(ABC):
     """Turns sqlglot's expressions into ours, by the readers of their classes."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    context: Context
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
@@ -259,7 +258,7 @@ class _Template(Converter):
     """The definition of a function that abbreviates others, over its arguments."""
 
     def __init__(self, context: Context, arguments: Mapping[str, Expression]) -> None:
-        super().__init__(context)
+        self.context = context
         self._arguments = arguments
 
     def convert(self, node: object) -> Expression:
@@ -275,7 +274,7 @@ class Rows(Converter):
     """Expressions over the rows of a relation."""
 
     def __init__(self, context: Context, scope: Scope, types: dict[str, Type] | None = None) -> None:
-        super().__init__(context)
+        self.context = context
         self.scope = scope
         self.types = columns(scope.relation) if types is None else types
         self.aliases: dict[str, exp.Expr] = {}

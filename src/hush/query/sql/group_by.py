@@ -438,7 +438,7 @@ class Grouped(Converter):
     """Expressions over keys and aggregates; a subclass has the expressions for a key and for an aggregate."""
 
     def __init__(self, rows: Rows, keys: Sequence[Expression]) -> None:
-        super().__init__(rows.context)
+        self.context = rows.context
         self.rows = rows
         self.keys = list(keys)
         self.aliases: dict[str, exp.Expr] = {}

@@ -221,7 +221,7 @@ class Scope:
         if qualifier is None and key in self.merged:
             return self.merged[key]
         owners, bindings = [], []
-        for source in self._sources(qualifier):
+        for source in self.sources if qualifier is None else [self._named(qualifier)]:
             if key in source.names:
                 owners.append(source.alias or "…")
                 bindings.append(source.names[key][1])
@@ -238,7 +238,7 @@ class Scope:
         binding = self.find(name, qualifier)
         if binding is not None:
             return binding
-        for source in self._sources(qualifier):
+        for source in self.sources if qualifier is None else [self._named(qualifier)]:
             if (stored := source.unsupported.get(name.casefold())) is not None:
                 raise QuestionError(
                     f"Column '{name}' has the type {stored}, which hush does not support.",
@@ -260,12 +260,10 @@ class Scope:
         """Return all names of all sources, as they are spelled."""
         return [spelling for source in self.sources for spelling, _ in source.names.values()]
 
-    def _sources(self, alias: str | None) -> list[FromSource]:
-        if alias is None:
-            return self.sources
+    def _named(self, alias: str) -> FromSource:
         for source in self.sources:
             if source.alias is not None and source.alias.casefold() == alias.casefold():
-                return [source]
+                return source
         aliases = [source.alias for source in self.sources if source.alias]
         raise QuestionError(
             f"There is no table '{alias}' in FROM.",

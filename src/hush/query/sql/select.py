@@ -413,10 +413,10 @@ def _keys(
     keys: list[Named] = []
     names: set[str] = set()
     for node in nodes:
-        text = shown(node)
         unit = rows.unit(node)
         expression = None if unit else rows.convert(node)
         if expression is None or rows.context.is_link(expression):
+            text = shown(node)
             what = (
                 f"the unit, {text}, would give an answer about each individual."
                 if unit
@@ -430,13 +430,13 @@ def _keys(
         if not columns_in(expression):
             if len(nodes) > 1 and len(sets) == 1:
                 continue  # one value for all rows makes no groups
-            raise QuestionError(f"GROUP BY {text} has one group, the same for all rows.", "Leave it out.")
+            raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == key for _, key in keys):
             continue
         name = next((name for name, result in results if result == expression), "")
         if not name:  # as the analyst wrote it: of a column its name, of anything else its text
             is_column = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
-            name = identifier(node.this) if is_column else text
+            name = identifier(node.this) if is_column else shown(node)
         base, number = name, 2
         while name.casefold() in names:
             name, number = f"{base}_{number}", number + 1
