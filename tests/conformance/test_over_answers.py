@@ -102,6 +102,7 @@ SELECT city, SUM(n) AS n, COUNT(*) AS k, MAX(s) AS most FROM @Q GROUP BY city;
 SELECT city, SUM(n) FILTER (WHERE g = 'a') AS a, COUNT(*) FILTER (WHERE g <> 'b') AS k, AVG(s) FILTER (WHERE n > 100)
     AS av, COUNT(DISTINCT g) FILTER (WHERE g < 'c') AS d, STDDEV(n) FILTER (WHERE g <> 'c') AS sd FROM @Q GROUP BY city;
 SELECT g, city, SUM(n) FILTER (WHERE g = 'a') OVER (PARTITION BY city) AS a, n FROM @Q;
+SELECT g, city, COUNT(DISTINCT g) OVER (PARTITION BY city) AS d FROM @Q WHERE g <> 'b' OR city < 'G';
 SELECT g, COUNT(*) AS n, SUM(COUNT(*)) FILTER (WHERE g <> 'a') OVER () AS others FROM visits GROUP BY g;
 SELECT SUM(n) AS n, AVG(s) AS a, MIN(n) AS least, COUNT(DISTINCT g) AS k FROM @Q WHERE g <> 'b';
 SELECT g, city, n, LAG(n) OVER (PARTITION BY g ORDER BY city) AS before, LEAD(n, 2) OVER w AS after FROM @Q WINDOW w

@@ -128,12 +128,10 @@ def rounded(op: Op, arguments: Arguments) -> Type:
     digits = literal_integer(op, arguments[1], "digits", -15, 15) if len(arguments) > 1 else 0
     step = Fraction(1, 10**digits) if digits >= 0 else Fraction(10**-digits)
     span = interval(a)
-    lower = math.ceil((span.lower - step / 2) / step) * step if isinstance(span.lower, Fraction) else span.lower
-    upper = math.floor((span.upper + step / 2) / step) * step if isinstance(span.upper, Fraction) else span.upper
     kind = Kind.INTEGER if step >= 1 or a.kind is Kind.INTEGER else Kind.DECIMAL
     if a.kind is Kind.INTEGER and step < 1:
         return number(kind, span, nullable=a.nullable, step=step_of(a) or None)
-    span = Interval(lower, upper)
+    span = span.nearest(step)
     # an engine may scale by 10**digits on the way, which overflows for the largest numbers
     return number(kind, span, nullable=a.nullable or not span.bounded, step=step)
 

@@ -171,14 +171,9 @@ class Plan:
             return self.estimators[output.index]
         return None
 
-    @property
-    def laws(self) -> dict[Statistic, GroupedNoise]:
-        """The noise of each statistic."""
-        return {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
-
     def noise_of(self, parts: Parts) -> list[tuple[Fraction, GroupedNoise]]:
         """Return the noise of Σ factor·statistic: its factors and laws."""
-        laws = self.laws
+        laws = {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
         return [(factor, laws[statistic]) for statistic, factor in parts]
 
     def half_width(self, aggregate: int, confidence: float) -> float | None:

@@ -150,11 +150,17 @@ def refuse(node: object) -> QuestionError:
     if name in REASONS:
         reason, hint = REASONS[name]
         return QuestionError(f"{reason} Got {shown(node)}.", hint)
-    if isinstance(node, exp.Func):
-        return _refuse_function(node)
-    return QuestionError(
-        f"{name} is not supported here: {shown(node)}.", "See docs/sql.md for everything that can be asked."
-    )
+    if not isinstance(node, exp.Func):
+        return QuestionError(f"{name} is not supported here: {shown(node)}.", _SEE)
+    name = called(node)
+    names = {name.upper(), node.sql_name()}
+    for reason, pattern in _FORBIDDEN.items():
+        if any(map(re.compile(pattern).match, names)):
+            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else nearest(name) or _SEE
+            return QuestionError(f"{name} is not allowed: it {reason}.", hint)
+    spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in names)
+    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
+    return QuestionError(f"There is no function {name} here.", hint)
 
 
 def split_refusal(node: exp.Expr) -> QuestionError | None:
@@ -284,19 +290,6 @@ for _names, _form in {
     "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
 }.items():
     _NEAREST |= dict.fromkeys(_names.split(), _form)
-
-
-def _refuse_function(node: exp.Func) -> QuestionError:
-    """Return the refusal of a function, with the reason or the nearest supported one."""
-    name = called(node)
-    names = {name.upper(), node.sql_name()}
-    for reason, pattern in _FORBIDDEN.items():
-        if any(map(re.compile(pattern).match, names)):
-            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else nearest(name) or _SEE
-            return QuestionError(f"{name} is not allowed: it {reason}.", hint)
-    spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in names)
-    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
-    return QuestionError(f"There is no function {name} here.", hint)
 
 
 def nearest(name: str) -> str:

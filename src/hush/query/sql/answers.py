@@ -200,45 +200,38 @@ def row_keys(table: AnswerTable) -> frozenset[str] | None:
 
 
 def asked(answers: Answers, context: Context) -> Question | Composed:
-    """Return the question of a table of answers: a plain one if all steps work row by row, else a composed one."""
-    if not context.awaited and (question := _flattened(answers, context.questions)) is not None:
-        return question
-    table = _pushed_down(answers.table, context)[0]
-    awaited = tuple((_pushed_down(awaited_table, context)[0], column) for awaited_table, column in context.awaited)
-    return Composed(
-        data=context.schema.data,
-        questions=tuple(context.questions),
-        table=table,
-        outputs=tuple(answers.names),
-        awaited=awaited,
-    )
+    """Return the question of a table of answers: a plain one if all steps work row by row, else a composed one.
 
-
-def _flattened(answers: Answers, questions: Sequence[Question]) -> Question | None:
-    """Return the one question that everything can be put into; None if rows are compared or cut before the end."""
-    table = answers.table
-    steps: list[AnswerTable] = []
-    # the steps that look at one row at a time, the last one first
-    while isinstance(table, Computed | Qualified | Sorted):
+    All steps are put into one question, unless rows are compared with each other, or cut before the end.
+    """
+    table, steps = answers.table, list[Computed | Qualified | Sorted]()
+    while isinstance(table, Computed | Qualified | Sorted):  # those that look at one row at a time, the last one first
         steps.append(table)
         table = table.source
-    if not isinstance(table, Asked):
-        return None
-    question = questions[table.question]
+    # of the steps that choose or sort rows, the last one alone may cut
+    choosing = [step for step in steps if not isinstance(step, Computed)]
+    cut_early = any(isinstance(step, Sorted) and (step.limit is not None or step.offset) for step in choosing[1:])
+    if context.awaited or cut_early or not isinstance(table, Asked):
+        table = _pushed_down(answers.table, context)[0]
+        awaited = tuple((_pushed_down(each, context)[0], column) for each, column in context.awaited)
+        return Composed(
+            data=context.schema.data,
+            questions=tuple(context.questions),
+            table=table,
+            outputs=tuple(answers.names),
+            awaited=awaited,
+        )
+    question = context.questions[table.question]
     meaning = dict(question.outputs)
     conditions: list[Expression] = []
     order: tuple[Ordering, ...] = ()
     limit, offset = None, 0
     for step in reversed(steps):
         if isinstance(step, Computed):
-            before, meaning = meaning, {}
-            for name, each in step.columns:
-                meaning[name] = with_columns(each, before)
-        elif limit is not None or offset:
-            return None
+            meaning = {name: with_columns(each, meaning) for name, each in step.columns}
         elif isinstance(step, Qualified):
             conditions.append(with_columns(step.condition, meaning))
-        elif isinstance(step, Sorted):
+        else:
             if step.order:
                 order = tuple(replace(ordering, by=with_columns(ordering.by, meaning)) for ordering in step.order)
             limit, offset = step.limit, step.offset

@@ -37,9 +37,19 @@ from hush.query.expressions import Call, Column, Expression, Literal, Op, Releas
 from hush.query.functions import call, constant
 from hush.query.functions.logic import conjuncts as terms_of
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Named, Relation, Scan, scans, used
+from hush.query.relations import Constants, Named, Relation, Scan, scans, used
 from hush.query.schema import Schema
-from hush.query.sql.allow_list import STATEMENTS, children, identifier, is_set, is_star, only, refuse, shown
+from hush.query.sql.allow_list import (
+    STATEMENTS,
+    children,
+    column_name,
+    identifier,
+    is_set,
+    is_star,
+    only,
+    refuse,
+    shown,
+)
 from hush.query.sql.answers import Columns, level, levels, over_columns, row_keys, select_results
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
 from hush.query.sql.from_clause import (
@@ -61,7 +71,7 @@ from hush.query.sql.group_by import (
     read_aggregate,
     typed_aggregate,
 )
-from hush.query.sql.joins import conjuncts, is_cross
+from hush.query.sql.joins import conjuncts, is_cross, owners
 from hush.query.sql.names import Answers, Binding, Context, FromSource, Parts, Scope, named_source
 from hush.query.sql.windows import Windows, direction, fold, spread
 from hush.query.types import Kind, Type, written_in
@@ -638,19 +648,13 @@ def answer_item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerT
 
 def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[FromSource]) -> exp.Join:
     """Return a cross join as a join ON the equalities of WHERE between the new source and an earlier one."""
-    names_by_alias = {(source.alias or "").casefold(): source.names.keys() for source in sources}
-    last = (sources[-1].alias or "").casefold()
-
-    def owner(node: exp.Expr) -> str | None:
-        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            return None
-        name, table = node.name.casefold(), node.table.casefold()
-        owners = [alias for alias, names in names_by_alias.items() if name in names and table in {"", alias}]
-        return owners[0] if len(owners) == 1 else None
-
-    equal = [condition for condition in conditions if isinstance(condition, exp.EQ)]
-    sides = [(condition, {owner(condition.this), owner(condition.expression)}) for condition in equal]
-    joined = [condition.copy() for condition, both in sides if None not in both and last in both and len(both) == 2]
+    items = [Scope(Constants(columns=(), rows=()), [source]) for source in sources]
+    joined: list[exp.Expr] = []
+    for condition in conditions:
+        if isinstance(condition, exp.EQ):
+            sides = [owners(column_name(side), items) for side in (condition.this, condition.expression)]
+            if all(len(side) == 1 for side in sides) and sides[0] != sides[1] and len(items) - 1 in sides[0] | sides[1]:
+                joined.append(condition.copy())
     return exp.Join(this=join.this, on=exp.and_(*joined)) if joined else join
 
 

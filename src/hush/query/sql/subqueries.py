@@ -50,7 +50,7 @@ from hush.query.sql.answers import row_keys
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.from_clause import check_select, derived, filtered, from_items, with_parts
 from hush.query.sql.group_by import WithinUnit, projections
-from hush.query.sql.joins import Condition, sorted_conditions
+from hush.query.sql.joins import Condition, owners, sorted_conditions
 from hush.query.sql.names import Answers, Binding, Context, Derived, Parts, Scope, UnitName, named_source
 from hush.query.sql.select import answer_item, answers_of, is_finished
 from hush.query.types import Kind, Type, Value
@@ -289,7 +289,13 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
                 f"{shown(node)} is always true: an aggregate of nothing is a row, too.",
                 "Compare the number itself: (SELECT COUNT(*) FROM … WHERE …) > 0, which is another question.",
             )
-        inner, outside = _own_rows(query, scope, context)
+        inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
+        own: list[exp.Expr] = []
+        for condition in conditions:
+            children = condition.walk(prune=lambda child: isinstance(child, exp.Query))
+            columns_named = filter(None, map(column_name, children))
+            (own if all(owners(column, [inner]) for column in columns_named) else outside).append(condition)
+        inner = filtered(inner, own, context)
     for condition in outside:  # refuse a name that several of the tables around have
         for column in condition.find_all(exp.Column):
             if isinstance(column.this, exp.Identifier) and not is_set(column.args.get("table")):
@@ -312,18 +318,6 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
     return _Inner(inner, connection, query, len(connection.equalities) - correlated)
 
 
-def _own_rows(query: exp.Select, scope: Scope, context: Context) -> tuple[Scope, list[exp.Expr]]:
-    """Return the rows that pass a subquery's conditions on its own columns, and its conditions on outer columns."""
-    inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
-    own: list[exp.Expr] = []
-    outside: list[exp.Expr] = []
-    for condition in conditions:
-        children = condition.walk(prune=lambda child: isinstance(child, exp.Query))
-        columns_named = filter(None, map(column_name, children))
-        (own if all(_has(inner, column) for column in columns_named) else outside).append(condition)
-    return filtered(inner, own, context), outside
-
-
 def _equate_tested(
     connection: Condition, left: exp.Expr, query: exp.Expr, results: Sequence[Expression | UnitName], outer: Rows
 ) -> None:
@@ -342,11 +336,6 @@ def _equate_tested(
         else:
             first, second = call(Op.EQUAL, mine, theirs).arguments
             connection.equate(first, second, outer.context)
-
-
-def _has(scope: Scope, column: tuple[str, str | None]) -> bool:
-    name, alias = column[0].casefold(), None if column[1] is None else column[1].casefold()
-    return any(name in source.names and alias in {None, (source.alias or "").casefold()} for source in scope.sources)
 
 
 class _BothNames(Rows):
@@ -368,7 +357,7 @@ class _BothNames(Rows):
     def inside(self, node: object) -> bool:
         """Return whether a name is one of the subquery's."""
         name = column_name(node)
-        return name is not None and _has(self.scope, name)
+        return bool(owners(name, [self.scope]))
 
 
 def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -> None:
