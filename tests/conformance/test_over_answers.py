@@ -24,7 +24,7 @@ from hush.curator.curator import Curator
 from hush.engines.sql.dialect import float_digits
 from hush.query.relations import Relation, awaited_by, with_answers
 
-CASES = int(os.environ.get("HUSH_CASES", "60"))
+CASES = int(os.environ.get("HUSH_CASES", "40"))
 ROWS = 1500
 
 

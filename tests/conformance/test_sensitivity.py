@@ -27,6 +27,7 @@ from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution
+from hush.mechanisms.grouped.noise import squared_sensitivity
 from hush.mechanisms.grouped.quantile import PointRuns
 from hush.query import relations
 from hush.query.answers.plan import plan_composed
@@ -128,12 +129,13 @@ def assert_near(how: Plan, one: Exact, other: Exact, touched: int) -> None:
         ]
         changes = [difference(*pair) for pair in found]
         change = [d for member in changes for d in member]
+        step, contribution = noise.law.sensitivity, noise.law.contribution
         for key in {key for pair in found for key in (*pair[0], *pair[1])}:  # what is noised together, in one group
             moved = sum(abs(a.get(key, 0) - b.get(key, 0)) for a, b in found)
-            assert moved <= noise.sensitivity.linf * share, noise.noised
-        assert sum(map(abs, change)) <= noise.sensitivity.l1 * share, noise.noised
-        assert sum(d * d for d in change) <= noise.sensitivity.l2_squared * share**2, noise.noised
-        assert max(map(abs, change), default=0) <= noise.sensitivity.linf * share, noise.noised
+            assert moved <= step * contribution.units * share, noise.noised
+        assert sum(map(abs, change)) <= step * contribution.cells * share, noise.noised
+        assert sum(d * d for d in change) <= squared_sensitivity(step, contribution) * share**2, noise.noised
+        assert max(map(abs, change), default=0) <= step * contribution.units * share, noise.noised
         assert all(sum(d != 0 for d in member) <= bounds.groups * touched for member in changes)
     if one.units is not None and other.units is not None:
         change = difference(vector(one, one.units.tolist()), vector(other, other.units.tolist()))

@@ -448,8 +448,8 @@ class Composer:
                 return over_frames(simulated)
 
             def ends() -> Ends:
-                if window.kind == "count":  # NULL is not counted
-                    low, high = (over_frames(full.astype(float), "sum") for full in argument.present)
+                if window.kind == "count":  # NULL is not counted, and of no rows there are 0
+                    low, high = (np.nan_to_num(over_frames(full.astype(float), "sum")) for full in argument.present)
                 else:
                     low, high = map(over_frames, argument.known_ends)
                 return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)

@@ -51,7 +51,6 @@ from hush.query.plan.stability import (
     Limits,
     Matches,
     Noised,
-    Sensitivity,
     Statistic,
     TighterLimits,
     Total,
@@ -96,7 +95,6 @@ class Noise:
     statistics: tuple[Statistic, ...]
     """The statistics with this noise: one to three vectors over all groups."""
     law: GroupedNoise
-    sensitivity: Sensitivity
     epsilon: Fraction
 
 
@@ -385,9 +383,9 @@ def _noises(
     contribution, weights = bounds.contribution, list(needs.statistics.values())
     laplace: list[Noise] = []
     for noised, share in zip(needs.statistics, shares(weights, 1 / 3), strict=True):
-        moved, part, statistics = sensitivity(noised, bounds), share * epsilon, members(noised)
-        law = GroupedLaplace.for_epsilon(part, sensitivity=moved.per_group, contribution=contribution)
-        laplace.append(Noise(noised=noised, statistics=statistics, law=law, sensitivity=moved, epsilon=part))
+        step, part = sensitivity(noised, bounds), share * epsilon
+        law = GroupedLaplace.for_epsilon(part, sensitivity=step, contribution=contribution)
+        laplace.append(Noise(noised=noised, statistics=members(noised), law=law, epsilon=part))
     # one number in one group always has Laplace noise: see the top of this module
     single = len(weights) == 1 and contribution.cells == 1
     if not rho or not laplace or (single and not preferred):
@@ -395,7 +393,7 @@ def _noises(
     gaussian: list[Noise] = []
     errors: list[tuple[float, ...]] = []
     for pure, weight, share in zip(laplace, weights, shares(weights, 1 / 2), strict=True):
-        step, numbers = pure.sensitivity.per_group, len(pure.statistics)
+        step, numbers = pure.law.sensitivity, len(pure.statistics)
         normal = GroupedGaussian.for_rho(share * rho, sensitivity=step, contribution=contribution, numbers=numbers)
         gaussian.append(replace(pure, law=normal, epsilon=share * epsilon))
         errors.append(tuple(float(weight) * law.variance / step / step for law in (pure.law, normal)))
