@@ -173,7 +173,8 @@ class Structure:
             starts, which = np.unique(self.begin, return_inverse=True)
             return np.asarray(np.add.reduceat(row, starts, axis=-1)[..., which.reshape(-1)])
         before = np.concatenate([np.zeros((*row.shape[:-1], 1)), np.cumsum(row, axis=-1)], axis=-1)
-        return np.asarray(before[..., self.last] - before[..., self.first])
+        with np.errstate(invalid="ignore"):  # of two infinite ends nothing is known
+            return np.asarray(before[..., self.last] - before[..., self.first])
 
 
 def _runs(numbers: Places, places: Places) -> tuple[Places, Places]:

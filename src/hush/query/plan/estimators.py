@@ -36,7 +36,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -312,6 +313,7 @@ Estimator = Linear | Mean | Moment | DrawnAggregate
 
 
 _TINY = Fraction(1, 10**250)
+_NOTHING: Callable[[], defaultdict[Any, Fraction]] = partial(defaultdict, Fraction)
 
 
 @dataclass(slots=True)
@@ -320,7 +322,7 @@ class Needs:
 
     weighted: bool
     """Whether units with many rows are weighted down."""
-    statistics: defaultdict[Noised, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
+    statistics: defaultdict[Noised, Fraction] = field(default_factory=_NOTHING)
     choices: list[DrawnAggregate] = field(default_factory=list)
 
 
@@ -501,7 +503,7 @@ class _Demand:
     """The weights of all aggregates over one population."""
 
     count: Fraction = Fraction(0)
-    totals: defaultdict[Expression, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
+    totals: defaultdict[Expression, Fraction] = field(default_factory=_NOTHING)
     sums: int | None = 0  # how many sums there are; None where something else needs a count
 
     def add(self, aggregate: Aggregate) -> None:

@@ -204,15 +204,15 @@ def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -
     return tuple(lists)
 
 
-def most_keys(public: tuple[Domain, ...], count: Callable[[Relation], int]) -> int:
-    """Return an upper bound on the number of public keys; ``count`` says how many rows a public relation has."""
+def most_keys(public: tuple[Domain, ...], matches: Callable[[Relation, Sequence[Expression]], int]) -> int:
+    """Return an upper bound on the number of public keys; ``matches`` counts rows of public tables."""
     size = 1
     for domain in public:
         if isinstance(domain, Looked):
             # the different keys that the table has, with NULL only where that is a key, and there always
             lookup, key = domain.lookup, domain.expression
             source = with_values(lookup.within or lookup.scan, [key])
-            rows = count(PerUnit(source=source, keys=((_KEY, key),), aggregates=()))
+            rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
             size *= rows + key.type.null_is_key
         else:
             size *= _size(domain)

@@ -169,9 +169,14 @@ class Plan:
             return self.estimators[output.index]
         return None
 
+    @property
+    def laws(self) -> dict[Statistic, GroupedNoise]:
+        """The noise of each statistic."""
+        return {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
+
     def noise_of(self, parts: Parts) -> list[tuple[Fraction, GroupedNoise]]:
         """Return the noise of Σ factor·statistic: its factors and laws."""
-        laws = {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
+        laws = self.laws
         return [(factor, laws[statistic]) for statistic, factor in parts]
 
     def half_width(self, aggregate: int, confidence: float) -> float | None:
@@ -213,7 +218,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     """Plan a question that costs ε."""
     public, matches = _listed_keys(question, terms), terms.matches
     private_keys = public is None
-    key_count = None if public is None else most_keys(public, lambda relation: matches(relation, ()))
+    key_count = None if public is None else most_keys(public, matches)
 
     # what is computed, and how much one unit moves it
     by = [key for _, key in question.keys]

@@ -205,12 +205,13 @@ def asked(answers: Answers, context: Context) -> Question | Composed:
     All steps are put into one question, unless rows are compared with each other, or cut before the end.
     """
     table, steps = answers.table, list[Computed | Qualified | Sorted]()
+    chosen = cut_early = False
     while isinstance(table, Computed | Qualified | Sorted):  # those that look at one row at a time, the last one first
         steps.append(table)
+        # of the steps that choose or sort rows, the last one alone may cut
+        cut_early |= chosen and isinstance(table, Sorted) and (table.limit is not None or table.offset > 0)
+        chosen |= not isinstance(table, Computed)
         table = table.source
-    # of the steps that choose or sort rows, the last one alone may cut
-    choosing = [step for step in steps if not isinstance(step, Computed)]
-    cut_early = any(isinstance(step, Sorted) and (step.limit is not None or step.offset) for step in choosing[1:])
     if context.awaited or cut_early or not isinstance(table, Asked):
         table = _pushed_down(answers.table, context)[0]
         awaited = tuple((_pushed_down(each, context)[0], column) for each, column in context.awaited)

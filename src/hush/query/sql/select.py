@@ -168,7 +168,9 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     if not is_set(node.args.get("from_")):
         node = _from_first(node)
     over_answers = _reads_answers(node, context, parts)
-    select, distinct = _without_distinct(node, over_answers=over_answers)
+    select, distinct = node, False
+    if node.args.get("distinct") is not None:
+        select, distinct = _without_distinct(node, over_answers=over_answers)
     check_select(select, qualify=True)
     check_outputs(select, stars=over_answers)
     windows = Windows(select, context, parts)
@@ -300,9 +302,7 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
 
     Of rows, ``SELECT DISTINCT a, b`` is ``SELECT a, b … GROUP BY a, b``: the keys that there are.
     """
-    distinct = select.args.get("distinct")
-    if distinct is None:
-        return select, False
+    distinct = select.args["distinct"]
     if not isinstance(distinct, exp.Distinct):
         raise refuse(distinct)
     if is_set(distinct.args.get("on")):
