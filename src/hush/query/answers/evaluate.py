@@ -242,7 +242,23 @@ class Composer:
     def columns(self) -> tuple[EvaluatedColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        return tuple(self._final(table, name, table.columns[unique]) for name, unique in self._plan.question.outputs)
+        columns = []
+        for name, unique in self._plan.question.outputs:
+            cells = table.columns[unique]
+            meanings = [(self._parts[part][0].plan, expression) for part, expression in cells.meaning.values()]
+            # values that are no numbers have half-widths too if they are quantiles of dates
+            has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in meanings)
+            all_known = cells.noisy and bool(meanings) and len(meanings) == len(set(table.source.tolist()))
+            columns.append(
+                EvaluatedColumn(
+                    name=name,
+                    kind=cells.type.kind,
+                    values=cells.values.tolist() if cells.raw is None else cells.raw,
+                    errors=tuple(self._widths(table, cells)) if cells.noisy and has_widths else None,
+                    counts=all_known and all(is_count(expression, plan) for plan, expression in meanings),
+                )
+            )
+        return tuple(columns)
 
     def _table(self, node: AnswerTable) -> AnswerRows:
         match node:
@@ -584,21 +600,6 @@ class Composer:
             order=np.concatenate([table.order + start for table, start in zip(tables, starts, strict=False)]),
             level=min(1.0, sum(shown) / candidates) if candidates else 1.0,
             gaps=any(table.gaps for table in tables),
-        )
-
-    # the final columns
-
-    def _final(self, table: AnswerRows, name: str, cells: AnswerCells) -> EvaluatedColumn:
-        meanings = [(self._parts[part][0].plan, expression) for part, expression in cells.meaning.values()]
-        # values that are no numbers have half-widths too if they are quantiles of dates
-        has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in meanings)
-        all_known = cells.noisy and bool(meanings) and len(meanings) == len(set(table.source.tolist()))
-        return EvaluatedColumn(
-            name=name,
-            kind=cells.type.kind,
-            values=cells.values.tolist() if cells.raw is None else cells.raw,
-            errors=tuple(self._widths(table, cells)) if cells.noisy and has_widths else None,
-            counts=all_known and all(is_count(expression, plan) for plan, expression in meanings),
         )
 
     def _widths(self, table: AnswerRows, cells: AnswerCells) -> list[float | None]:

@@ -238,27 +238,18 @@ def widest_error(plan: ComposedPlan, name: str) -> float | None:
         return meanings(table, list(map(known, sources(table))), question.questions)
 
     for meaning in known(question.table).get(name, ()):
-        summed = _summed(plan.parts[meaning.question], meaning.added_up)
-        width = None if summed is None else expected_error(summed, meaning.expression)
+        part, times = plan.parts[meaning.question], 1
+        for index, domain in enumerate(part.exact_query.domains or ()):
+            if meaning.added_up is not None and index not in meaning.added_up:
+                if not isinstance(domain, Listed):
+                    return None  # how many groups are summed is not public
+                # a sum over groups has the sum of their noises, as many as the dropped keys have combinations
+                times *= len(domain.values)
+        width = expected_error(part if times == 1 else added_up_plan(part, times), meaning.expression)
         if width is None:
             return None
         widths.append(width)
     return max(widths, default=None)
-
-
-def _summed(plan: Plan, kept_keys: tuple[int, ...] | None) -> Plan | None:
-    """Return the plan of groups summed over the keys that are not kept; None if their number is not public."""
-    lists = plan.exact_query.domains
-    if kept_keys is None or lists is None:
-        return plan
-    times = 1
-    for index, domain in enumerate(lists):
-        if index not in kept_keys:
-            if not isinstance(domain, Listed):
-                return None
-            # a sum over groups has the sum of their noises, as many as the dropped keys have combinations
-            times *= len(domain.values)
-    return added_up_plan(plan, times)
 
 
 def added_up_plan(plan: Plan, times: int) -> Plan:

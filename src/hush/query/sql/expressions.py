@@ -310,8 +310,13 @@ class Rows(Converter):
             finally:
                 self.aliases = aliases
         quoted = bool(node.this.args.get("quoted"))
-        if quoted and self._is_text(node, name):
-            return constant(name)
+        if quoted and qualifier is None:  # meant as a text, where a value is expected, and no column is similar
+            parent = node.parent
+            compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
+            chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
+            similar = self.scope.find(name) is not None or did_you_mean(name, self.scope.spellings())
+            if (compared or chosen) and not similar:
+                return constant(name)
         binding = self.scope.require(name, None if qualifier is None else identifier(qualifier), quoted=quoted)
         if isinstance(binding, Partner):
             full = shown(node)
@@ -327,15 +332,6 @@ class Rows(Converter):
                 f"and GROUP BY {name} in a subquery.",
             )
         return Column(binding, self.types[binding])
-
-    def _is_text(self, node: exp.Column, name: str) -> bool:
-        """Return whether a double-quoted name is meant as a text: a value is expected, and no column is similar."""
-        parent = node.parent
-        compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
-        chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
-        if is_set(node.args.get("table")) or not (compared or chosen):
-            return False
-        return self.scope.find(name) is None and not did_you_mean(name, self.scope.spellings())
 
     def binding(self, node: object) -> Binding | None:
         """Return the binding of a name; None for a node that is no name, and for a name that no source has."""

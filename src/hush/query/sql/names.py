@@ -344,10 +344,7 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
 
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
-    for node in tree.find_all(exp.Column, exp.Table):
-        if is_set(node.args.get("db")):
-            break
-    else:
+    if not any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
         return tree
     tree = tree.copy()
     catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if is_set(node.args.get("catalog"))]

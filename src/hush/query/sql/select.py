@@ -375,27 +375,24 @@ class _Released(Grouped):
             return level(question, self.context)
         return levels(question, self._sets, self.grouping, expressions, self.context)
 
-    def _grouped_by(self, node: exp.Expr) -> Expression:
-        """Return GROUPING(a, b): a bit for each key, the last one lowest, which is 1 where the key is left out."""
-        only(node, "expressions")
-        bits: Expression = constant(Fraction(0))
-        for argument in node.expressions:
-            expression = self.rows.convert(argument)
-            if expression not in self.keys:
-                raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
-            index = self.keys.index(expression)
-            bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
-            if len(node.expressions) == 1:
-                return bit
-            bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
-        return bits
-
     def key(self, index: int) -> Expression:
         return Released("key", index, self.keys[index].type)
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Grouping | exp.GroupingId):
-            return self._grouped_by(node)
+            # GROUPING(a, b) has a bit for each key, the last one lowest, which is 1 where the key is left out
+            only(node, "expressions")
+            bits: Expression = constant(Fraction(0))
+            for argument in node.expressions:
+                expression = self.rows.convert(argument)
+                if expression not in self.keys:
+                    raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
+                index = self.keys.index(expression)
+                bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
+                if len(node.expressions) == 1:
+                    return bit
+                bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
+            return bits
         aggregate = typed_aggregate(read_aggregate(node, self.rows), node)
         if aggregate not in self.aggregates:
             self.aggregates.append(aggregate)
