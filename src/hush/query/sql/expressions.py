@@ -49,7 +49,7 @@ from hush.query.sql.allow_list import (
     shown,
 )
 from hush.query.sql.dialects import castable, divided, meant
-from hush.query.sql.names import MAX_TEXT_COPIES, Binding, Context, Partner, Scope, UnitName
+from hush.query.sql.names import Binding, Context, Partner, Scope, UnitName
 from hush.query.sql.text import DEFAULT, read_expression
 from hush.query.types import Kind, Type
 
@@ -471,7 +471,7 @@ def _sum(to: Converter, node: exp.Expr) -> Expression:
     if not adds and first.type.kind is second.type.kind is Kind.DATE:
         return call(Op.DATE_DIFF, constant("day"), second, first)
     if adds and to.context.dialect == "tsql" and first.type.kind is second.type.kind is Kind.TEXT:
-        return _concatenated(to, [first, second])
+        return call(Op.CONCAT, first, second)
     return folded(Op.ADD if adds else Op.SUBTRACT, first, second)
 
 
@@ -715,15 +715,7 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Concat) and text.type.nullable:  # CONCAT() skips NULLs
             text = call(Op.COALESCE, text, constant(""))
         texts.append(text)
-    return _concatenated(to, texts)
-
-
-def _concatenated(to: Converter, texts: Sequence[Expression]) -> Expression:
-    """Return concatenated texts; refuse a text that would grow without limit from step to step."""
-    text = call(Op.CONCAT, *texts)
-    if to.context.text_copies(text) > MAX_TEXT_COPIES:
-        raise QuestionError(f"More than {MAX_TEXT_COPIES} texts are strung together.", "Concatenate fewer columns.")
-    return text
+    return call(Op.CONCAT, *texts)
 
 
 @_reads(exp.Trim)

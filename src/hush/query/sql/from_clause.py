@@ -529,8 +529,6 @@ def _equal_rows_once(
         sources = tuple(numbered)
         merged_types[side] = either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)
     keys = [(context.fresh(name), Column(name, type_)) for name, type_ in merged]
-    for name, column in keys:
-        context.copies[name] = context.copies.get(column.name, 1)
     aggregates = []
     for kind in (ExactKind.MIN, ExactKind.MAX) if compares else ():
         argument = Column(side, merged_types[side])

@@ -543,8 +543,6 @@ class WithinUnit(Grouped):
         exact = self._value_at_end(node) if is_arg else self._exact(node)
         if exact not in self.aggregates:
             self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
-            if exact.argument is not None:
-                self.context.copies[self.aggregates[exact]] = self.context.text_copies(exact.argument)
         name = self.aggregates[exact]
         if not self.outside:
             return Column(name, self.narrowed.get(name, exact.type))
@@ -626,7 +624,6 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
             continue
         name = context.fresh(expression.name if isinstance(expression, Column) else "key")
         keys.append((name, expression))
-        context.copies[name] = context.text_copies(expression)
         if context.is_link(expression):
             context.links[name] = context.links[expression.name]
             grouped_by_unit = True  # a key on the way to the unit belongs to one
