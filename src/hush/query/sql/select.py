@@ -94,11 +94,9 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
     if not isinstance(node, exp.Query):
         return False
     if id(node) not in context.finished:
-        with context.trial():
-            try:
-                finished = _is_finished(node, context, parts)
-            except QuestionError:
-                finished = False  # said where it is resolved
+        finished = False
+        with context.trial(), contextlib.suppress(QuestionError):  # said where it is resolved
+            finished = _is_finished(node, context, parts)
         context.finished[id(node)] = finished, node  # the node too, so that its id stays its own
     return context.finished[id(node)][0]
 
