@@ -123,7 +123,7 @@ def grow(number, text, boolean, date):
         tried(Op.STRLEN, text),
         tried(Op.POSITION, text, TEXTS),
         *(tried(op, date) for op in PARTS),
-        tried(Op.DATE_DIFF, st.sampled_from(UNITS).map(constant), date, date),
+        tried(Op.DATE_DIFF, st.sampled_from(sorted(UNITS)).map(constant), date, date),
         tried(Op.DIVIDE_WHOLE, number, number),
         tried(Op.TO_INTEGER, number | text | boolean),
         tried(Op.TO_DECIMAL, number | text | boolean),

@@ -37,6 +37,7 @@ from hush.core import InvalidValueError, exact
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal, Op, Released, pieces
 from hush.query.functions import call, constant
+from hush.query.functions.dates import UNITS
 from hush.query.question import AggregateKind, Question
 from hush.query.relations import Filter, Join, Project, relations_in
 from hush.query.sql.allow_list import WRITTEN, called, identifier, is_set, shown
@@ -582,8 +583,8 @@ def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
         unit, *sides = value.arguments
         if any(side.type.kind is not Kind.DATE for side in sides):
             raise _refuse(node, dialect, "it counts complete units of time; of dates, CAST(x AS DATE), it is read")
-        size = {"month": 1, "quarter": 3, "year": 12}.get(str(unit.value)) if isinstance(unit, Literal) else None
-        if size is not None:
+        component, size = UNITS[str(unit.value)] if isinstance(unit, Literal) else (1, 1)
+        if component == 0:
             # months·32 + days, over 32: as |days| < 32, an incomplete month is cut off towards zero
             months = call(Op.MULTIPLY, call(Op.DATE_DIFF, constant("month"), *sides), constant(Fraction(32)))
             days = call(Op.SUBTRACT, call(Op.DAY, sides[1]), call(Op.DAY, sides[0]))

@@ -27,7 +27,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
 from hush.query.functions import FUNCTIONS, REWRITES, all_of, call, cast, constant, folded, negated
-from hush.query.functions.dates import TIME_UNITS
+from hush.query.functions.dates import TIME_UNITS, UNITS
 from hush.query.functions.record import Reading, Rewrite, is_null, wanted_arguments
 from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
@@ -733,18 +733,6 @@ def _trim(to: Converter, node: exp.Trim) -> Expression:
 
 # Dates and intervals
 
-_SECOND = 10**6
-_UNITS: dict[str, tuple[int, int]] = {
-    "year": (0, 12),
-    "quarter": (0, 3),
-    "month": (0, 1),
-    "week": (1, 7),
-    "day": (1, 1),
-    "hour": (2, 3600 * _SECOND),
-    "minute": (2, 60 * _SECOND),
-    "second": (2, _SECOND),
-}
-"""For each unit of time its component of an interval (months, days, microseconds), and its size there."""
 _AMOUNTS = re.compile(r"\s*([+-]?\d{1,18})\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -780,7 +768,7 @@ def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
         amounts = [(str(value.value) if isinstance(value, Literal) else "", str(unit.this))]
     components = [0, 0, 0]
     for count, name in amounts:
-        known_unit = _UNITS.get(name.casefold().removesuffix("s"))
+        known_unit = UNITS.get(name.casefold().removesuffix("s"))
         if known_unit is None or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
             break
         components[known_unit[0]] += int(count) * known_unit[1]
@@ -788,7 +776,7 @@ def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
         if amounts:
             return components[0], components[1], components[2]
     raise QuestionError(
-        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in _UNITS)}; got {shown(node)}.",
+        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in UNITS)}; got {shown(node)}.",
         "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
     )
 
@@ -846,13 +834,13 @@ def _bucket(to: Converter, node: exp.DateBin) -> Expression:
     if isinstance(width, exp.Interval):
         months, days, microseconds = interval_parts(to, width)
         wanted = months, dt.timedelta(days=days, microseconds=microseconds)
-        for name, (component, size) in _UNITS.items():
+        for name, (component, size) in UNITS.items():
             one = [size if index == component else 0 for index in range(3)]
             if wanted == (one[0], dt.timedelta(days=one[1], microseconds=one[2])):
                 unit = name
     if unit is None:
         raise QuestionError(
-            f"{shown(node)} has buckets of another width than one {', '.join(_UNITS)}.",
+            f"{shown(node)} has buckets of another width than one {', '.join(UNITS)}.",
             "Number them: FLOOR(DATE_DIFF('day', DATE '2000-01-03', d) / 10) for buckets of ten days.",
         )
     return to.convert(exp.TimestampTrunc(this=node.expression, unit=exp.Var(this=unit)))

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.answers.tree import AnswerTable, Computed, Matched, Window, columns_of
+from hush.query.answers.tree import RANKS, AnswerTable, Computed, Matched, Window, columns_of
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.question import Ordering
@@ -230,7 +230,7 @@ class Windows:
         orders = tuple(Ordering(by=convert(ordered.this), **direction(ordered)) for ordered in order)
         if not orders and name in {"ntile", "row_number", "lag", "lead"}:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
-        if spec is not None and name in {"ntile", "lag", "lead", *_RANKS.values()}:
+        if spec is not None and name in {"lag", "lead", *RANKS}:
             raise QuestionError(f"{shown(node)} takes no frame.", "Leave ROWS or RANGE out.")
         if name == "count_distinct" and (orders or spec is not None):
             raise QuestionError(
