@@ -259,7 +259,7 @@ class Builder:
             raise QuestionError(f"{step} comes after agg.")
 
     def _rows(self, *, apart: bool = False) -> Builder:
-        """Return a question that can still be added to: what is finished, or stands ``apart``, becomes a table.
+        """Return a question that can still be added to: one that is finished, or stands ``apart``, becomes a table.
 
         The table keeps the name of a single one.
         """

@@ -264,7 +264,7 @@ def _named(name: str, type_: Type, noise: object) -> AnswerColumnName:
 
 
 class Meaning(NamedTuple):
-    """A column as an expression over what one question releases of one group."""
+    """A column as an expression over the released values of one group of one question."""
 
     question: int
     added_up: tuple[int, ...] | None
@@ -281,7 +281,7 @@ Meanings = Mapping[str, tuple[Meaning, ...]]
 
 
 def meanings(table: AnswerTable, inside: Sequence[Meanings], questions: Sequence[Question]) -> Meanings:
-    """Return what the columns of a table mean, given what those of its sources mean."""
+    """Return the meaning of each column of a table, given those of the columns of its sources."""
     match table:
         case Asked():
             outputs = [output for _, output in questions[table.question].outputs]
@@ -321,7 +321,7 @@ def meanings(table: AnswerTable, inside: Sequence[Meanings], questions: Sequence
 
 
 def meaning_of(expression: Expression, known: Meanings) -> tuple[Meaning, ...]:
-    """Return what an expression over columns means; nothing if they are of several questions or groups.
+    """Return the meaning of an expression over columns; nothing if they are of several questions or groups.
 
     Nothing, too, where an outer join may leave the question out, and the expression is not NULL then, as its outputs
     are.

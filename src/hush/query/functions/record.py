@@ -79,8 +79,8 @@ class Function:
     """Whether its value is one of the arguments; then its rule decides about NULL itself."""
     evaluate: Evaluation | None = None
     """How NumPy computes it over noisy numbers; None for a function of texts or dates."""
-    by_engine: bool | None = None
-    """Whether its meaning is the engine's also over noisy numbers; by default if NumPy has none."""
+    by_engine: bool = False
+    """Whether its meaning is the engine's also over noisy numbers, although NumPy has one."""
     rising: bool = False
     """Whether it never falls in the arguments that need not be constants: it maps the ends of intervals to ends."""
     per_character: int | None = None
@@ -95,7 +95,7 @@ class Function:
     @property
     def computed_by_engine(self) -> bool:
         """Whether an engine computes it even over released answers."""
-        return self.evaluate is None if self.by_engine is None else self.by_engine
+        return self.by_engine or self.evaluate is None
 
 
 class Rewrite(NamedTuple):

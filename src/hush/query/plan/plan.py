@@ -189,7 +189,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """What a question may use of its accounts beside ε, its limits, and its kind of keys."""
+    """The terms of a question beside ε: δ, the noise that its accounts take, its limits, and its kind of keys."""
 
     delta: Fraction
     key_delta: Fraction

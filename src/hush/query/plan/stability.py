@@ -722,7 +722,7 @@ def members(noised: Noised) -> tuple[Statistic, ...]:
 
 
 def sensitivity(noised: Noised, limits: Limits) -> int:
-    """Return how far one unit moves a statistic in one group, in ℓ₁ over what is noised together (step 5).
+    """Return how far one unit moves a statistic in one group, in ℓ₁ over all numbers noised together (step 5).
 
     The mechanisms are given this and `Limits.contribution`, from which the change over all groups follows.
     """

@@ -251,7 +251,7 @@ def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Mea
     known = meanings(table, inside, context.questions)
 
     def pushed(expression: Expression) -> Expression:
-        """Return an expression over columns with such functions replaced by outputs."""
+        """Return an expression over columns with functions for the engine replaced by outputs."""
         if not isinstance(expression, Call):
             return expression
         if not for_engine(expression):
