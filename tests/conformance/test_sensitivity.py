@@ -444,7 +444,7 @@ FAULTS = {
 )  # noises have sensitivities, picks none that could be halved
 def test_a_fault_is_found(bench: Bench, kind: str, fault: str) -> None:
     # the same questions and rows every time, and no noise: found once, found always; these seeds find them soon
-    rng = Random(5 if kind == "tree" else 1)
+    rng = Random(9 if kind == "tree" else 1)
     for _ in range(300):
         try:
             how, about = ASK[kind](rng)
