@@ -150,10 +150,10 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
     A privacy clause in the text (BigQuery's) is taken out of it and becomes terms.
     """
     question, unit = terms.question, None
-    if isinstance(question, str):
+    if isinstance(question, str) and str(terms.dialect).lower() == "bigquery":
         from hush.query.sql.dialects import privacy_options
 
-        question, clause = privacy_options(question, terms.dialect)
+        question, clause = privacy_options(question)
         unit, stated = clause.unit, dict[str, Any]()
         for name in ("epsilon", "delta", "max_groups"):
             number, value = getattr(clause, name), getattr(terms, name)
@@ -165,7 +165,7 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
             if number is not None and (name != "epsilon" or terms.accuracy is None):
                 stated[name] = number
         terms = replace(terms, **stated) if stated else terms
-    else:
+    elif not isinstance(question, str):
         from hush.query.builder import Builder
 
         if not isinstance(question, Builder):
@@ -414,7 +414,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     if not isinstance(terms.question, str):
         from hush.query.builder import tree
 
-        given |= {"question": str(terms.question), "parameters": tree(terms.question.steps)[1]}
+        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
