@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 COMMANDS = {
     "demo": ("demo", "A tour on synthetic data."),
@@ -66,7 +67,7 @@ def _version(wanted: bool) -> None:
 
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Answer questions about protected data, and account for the privacy that the answers cost."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.options import POLICY, JsonOption, PolicyOption, known_analysts, spread
 from hush.cli.output import Format, FormatOption, print_answer, tell, the_format, working
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Asked = TypeVar("Asked", bound=QuestionTerms)
 AnalystOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--as",
         metavar="ANALYST",
         help="Who asks; needed where the policy names several.",
@@ -32,13 +33,11 @@ AnalystOption = Annotated[
     ),
 ]
 QueryArgument = Annotated[
-    str, typer.Argument(metavar="[SQL]", help="SQL; @FILE reads it from a file, - (or nothing) from standard input.")
+    str, Argument(metavar="[SQL]", help="SQL; @FILE reads it from a file, - (or nothing) from standard input.")
 ]
-EpsilonOption = Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="What it costs.")]
-DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
-FileOption = Annotated[
-    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the question from this file.")
-]
+EpsilonOption = Annotated[str | None, Option("--epsilon", metavar="ε", help="What it costs.")]
+DataOption = Annotated[str | None, Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
+FileOption = Annotated[Path | None, Option("--file", "-f", metavar="FILE", help="Read the question from this file.")]
 _NEEDS = {".png": ("resvg_py", "charts"), ".parquet": ("pyarrow", "arrow")}
 """The module that a file format needs, and the extra of hush that installs it."""
 
@@ -63,16 +62,12 @@ def ask(
     asker: AskerOptions,
     file: FileOption = None,
     dummy: Annotated[
-        bool, typer.Option("--dummy", help="Try it on made-up rows: free, and no answer about anybody.")
+        bool, Option("--dummy", help="Try it on made-up rows: free, and no answer about anybody.")
     ] = False,
-    chart: Annotated[
-        Path | None, typer.Option("--chart", metavar="FILE", help="Save a chart (.svg, .png, .html).")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Save the answer (.csv, .json, .parquet).")
-    ] = None,
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
+    output: Annotated[Path | None, Option(metavar="FILE", help="Save the answer (.csv, .json, .parquet).")] = None,
     format_: FormatOption = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a question in SQL and get noisy answers with error bars. The price is charged before any data is read.

@@ -10,7 +10,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hush.audit import audit as look_for_violations
 from hush.cli.options import JsonOption
@@ -23,31 +23,29 @@ _STOPPED = 130
 
 
 def audit(
-    target: Annotated[str | None, typer.Argument(metavar="[MODULE:FUNCTION]", help="The function.")] = None,
-    epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The ε that is claimed.")] = None,
-    delta: Annotated[str, typer.Option(metavar="δ", help="The δ that is claimed.")] = "0",
-    neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
-    rows: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON: a list of pairs [rows, rows].")] = None,
-    bounds: Annotated[str, typer.Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
-    values: Annotated[str | None, typer.Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
-    command: Annotated[str | None, typer.Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
+    target: Annotated[str | None, Argument(metavar="[MODULE:FUNCTION]", help="The function.")] = None,
+    epsilon: Annotated[str | None, Option(metavar="ε", help="The ε that is claimed.")] = None,
+    delta: Annotated[str, Option(metavar="δ", help="The δ that is claimed.")] = "0",
+    neighbours: Annotated[str, Option(help="add-remove or replace.")] = "add-remove",
+    rows: Annotated[Path | None, Option(metavar="FILE", help="JSON: a list of pairs [rows, rows].")] = None,
+    bounds: Annotated[str, Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
+    values: Annotated[str | None, Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
+    command: Annotated[str | None, Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
     replayed: Annotated[
-        str | None, typer.Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
+        str | None, Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
     ] = None,
     once: Annotated[
-        str | None, typer.Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
+        str | None, Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
     ] = None,
-    canaries: Annotated[int, typer.Option(help="How many canaries one run has.")] = 1000,
-    independent: Annotated[bool, typer.Option("--independent", help="Canaries share no noise: see docs.")] = False,
-    catalogue: Annotated[bool, typer.Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,
-    seconds: Annotated[str, typer.Option(help="How long to look, for each audit.")] = "60",
-    limit: Annotated[str, typer.Option(metavar="SECONDS", help="How long one run may take.")] = "10",
-    level: Annotated[str, typer.Option(help="How often an honest function may be accused.")] = "0.05",
-    timing: Annotated[bool, typer.Option("--timing", help="Test the time of a run, and nothing else.")] = False,
-    chart: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the trade-off curve (.svg, .html …).")
-    ] = None,
-    save_pair: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the best pair, for --rows.")] = None,
+    canaries: Annotated[int, Option(help="How many canaries one run has.")] = 1000,
+    independent: Annotated[bool, Option("--independent", help="Canaries share no noise: see docs.")] = False,
+    catalogue: Annotated[bool, Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,
+    seconds: Annotated[str, Option(help="How long to look, for each audit.")] = "60",
+    limit: Annotated[str, Option(metavar="SECONDS", help="How long one run may take.")] = "10",
+    level: Annotated[str, Option(help="How often an honest function may be accused.")] = "0.05",
+    timing: Annotated[bool, Option("--timing", help="Test the time of a run, and nothing else.")] = False,
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Save the trade-off curve (.svg, .html …).")] = None,
+    save_pair: Annotated[Path | None, Option(metavar="FILE", help="Save the best pair, for --rows.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Look for a proof that something is less private than it claims.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.ask import AnalystOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
@@ -20,7 +21,7 @@ engine = typer.Typer(help="What the role in a database may do.", no_args_is_help
 def check(
     policy: PolicyOption = POLICY,
     rows: Annotated[
-        bool, typer.Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
+        bool, Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -120,7 +121,7 @@ def _unread_lines(result: Any) -> list[str]:
 
 
 def tables(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Only this one.")] = None,
+    table: Annotated[str | None, Argument(metavar="[TABLE]", help="Only this one.")] = None,
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,

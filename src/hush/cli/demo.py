@@ -18,11 +18,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.rule import Rule
 from rich.table import Table
+from typer import Argument, Option
 
 from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
@@ -126,15 +126,15 @@ class Tour(StrEnum):
 
 def demo(
     tour: Annotated[
-        Tour, typer.Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
+        Tour, Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
     ] = Tour.HOSPITAL,
     folder: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
+        Path | None, Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
+        str, Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
     ] = "duckdb",
-    patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = PATIENTS,
+    patients: Annotated[int, Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tour through a hospital that never was.

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import Annotated, Literal
 
-import typer
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from typer import Argument, Option
 
 from hush.cli.options import LedgerOptions, check_data, spread
 from hush.cli.output import FormatOption, console, plain_table, print_answer, print_json, the_format
@@ -30,9 +30,9 @@ _LEAST = 40
 @spread
 def budget(
     options: LedgerOptions,
-    error: Annotated[str, typer.Option(help="The half-width of the counts.", metavar="±")] = "50",
-    confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
-    details: Annotated[bool, typer.Option("--details", help="The accountant's currencies as well.")] = False,
+    error: Annotated[str, Option(help="The half-width of the counts.", metavar="±")] = "50",
+    confidence: Annotated[str, Option(help="How sure the half-width is.", metavar="P")] = "0.95",
+    details: Annotated[bool, Option("--details", help="The accountant's currencies as well.")] = False,
 ) -> None:
     """Show the share of every budget that is left, and the number of counts that it pays for.
 
@@ -116,8 +116,8 @@ def _details(views: list[AccountView]) -> Table:
 @spread
 def history(
     options: LedgerOptions,
-    data: Annotated[str | None, typer.Option(help="Only this data set.", metavar="NAME")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the newest.", metavar="N", min=1)] = None,
+    data: Annotated[str | None, Option(help="Only this data set.", metavar="NAME")] = None,
+    limit: Annotated[int | None, Option(help="Only the newest.", metavar="N", min=1)] = None,
 ) -> None:
     """List the charges, newest first: analyst, question, ε, the share of the budget that was taken, and the outcome.
 
@@ -194,7 +194,7 @@ def _took(release: Release, of: str, present: dict[str, Fraction], *, named: boo
 
 @spread
 def show(
-    receipt: Annotated[str, typer.Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
+    receipt: Annotated[str, Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
     *,
     options: LedgerOptions,
     format_: FormatOption = None,

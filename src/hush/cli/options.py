@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -82,11 +83,11 @@ def _term_options(request: type[Terms]) -> list[Parameter]:
             # Without a metavar of its own the SQL may be left out, and is read from standard input.
             metavar, default = (term.metavar, Parameter.empty) if term.metavar else ("[SQL]", "-")
             words = f"{term.help} @FILE reads it from a file, - (or nothing) from standard input."
-            annotation: Any = Annotated[kind, typer.Argument(metavar=metavar, help=words)]
+            annotation: Any = Annotated[kind, Argument(metavar=metavar, help=words)]
         else:
             default = Parameter.empty if default is MISSING else default
             spelling = f"--{field.name.replace('_', '-')}"
-            option = typer.Option(spelling, metavar=term.metavar or None, help=term.help)
+            option = Option(spelling, metavar=term.metavar or None, help=term.help)
             annotation = Annotated[kind | None if default is None else kind, option]
         parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
     return parameters
@@ -104,16 +105,16 @@ def _value(field: Field[Any], text: Any) -> Any:
 
 LedgerOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--ledger",
         metavar="PATH|URL",
         help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]",
     ),
 ]
-PolicyOption = Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy file.")]
+PolicyOption = Annotated[Path, Option("--policy", metavar="FILE", help="The policy file.")]
 AnchorOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--anchor",
         metavar="PLACE",
         help="Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none.",
@@ -133,11 +134,9 @@ def known_analysts(incomplete: str) -> list[str]:
 
 AsOption = Annotated[
     str | None,
-    typer.Option(
-        "--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts
-    ),
+    Option("--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 POLICY = Path("hush.toml")
 

@@ -22,6 +22,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
+from typer import Option
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import ascii_controls, visible
@@ -176,7 +177,7 @@ class Format(StrEnum):
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet."),
+    Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet."),
 ]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.options import JsonOption
 from hush.cli.output import console, private_file, tell, text_of, write_text
@@ -40,15 +41,13 @@ hush aggregate run session.json --key aggregator.key --listen 127.0.0.1:7000 --t
 party = typer.Typer(name="party", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 aggregate = typer.Typer(name="aggregate", help=_AGGREGATE_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
-SessionArgument = Annotated[Path, typer.Argument(metavar="SESSION", help="The session file.")]
-KeyOption = Annotated[
-    Path, typer.Option("--key", metavar="FILE", help="The private key, as `hush party key` wrote it.")
-]
+SessionArgument = Annotated[Path, Argument(metavar="SESSION", help="The session file.")]
+KeyOption = Annotated[Path, Option("--key", metavar="FILE", help="The private key, as `hush party key` wrote it.")]
 
 
 @party.command("key")
 def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the private key; must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="Where to write the private key; must not exist.")],
     as_json: JsonOption = False,
 ) -> None:
     """Make a signing key, and print its public part."""
@@ -61,18 +60,16 @@ def key(
 @party.command("join")
 def join_(
     session: SessionArgument,
-    name: Annotated[str, typer.Option("--name", help="This party's name in the session.")],
+    name: Annotated[str, Option(help="This party's name in the session.")],
     key: KeyOption,
-    values: Annotated[
-        Path, typer.Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")
-    ],
-    connect: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
+    values: Annotated[Path, Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")],
+    connect: Annotated[str, Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
     ledger: Annotated[
-        str | None, typer.Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
+        str | None, Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
     ] = None,
-    data: Annotated[str | None, typer.Option(help="The ledger's data set that the counters were made of.")] = None,
-    analyst: Annotated[str | None, typer.Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to wait for each step.", min=1)] = 240.0,
+    data: Annotated[str | None, Option(help="The ledger's data set that the counters were made of.")] = None,
+    analyst: Annotated[str | None, Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
+    seconds: Annotated[float, Option(help="How long to wait for each step.", min=1)] = 240.0,
     as_json: JsonOption = False,
 ) -> None:
     """Take part in one secure sum."""
@@ -148,16 +145,16 @@ def _charged(
 
 @aggregate.command("open")
 def open_(
-    name: Annotated[str, typer.Argument(help="A name that is used once.")],
-    party: Annotated[list[str], typer.Option("--party", metavar="NAME=PUBLIC", help="A party; repeat for each.")],
+    name: Annotated[str, Argument(help="A name that is used once.")],
+    party: Annotated[list[str], Option(metavar="NAME=PUBLIC", help="A party; repeat for each.")],
     key: KeyOption,
-    epsilon: Annotated[str, typer.Option(metavar="ε", help="The privacy of the released sums.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the session.")],
-    delta: Annotated[str | None, typer.Option(metavar="δ", help="Leave out for pure privacy.")] = None,
-    length: Annotated[int, typer.Option(help="How many counters the vectors have.", min=1)] = 1,
-    sensitivity: Annotated[int, typer.Option(help="How much one person changes all counters together.", min=1)] = 1,
-    dropouts: Annotated[int, typer.Option(help="How many parties may drop out.", min=0)] = 0,
-    colluding: Annotated[int, typer.Option(help="How many may pool what they know with the aggregator.", min=0)] = 0,
+    epsilon: Annotated[str, Option(metavar="ε", help="The privacy of the released sums.")],
+    out: Annotated[Path, Option("-o", metavar="FILE", help="Where to write the session.")],
+    delta: Annotated[str | None, Option(metavar="δ", help="Leave out for pure privacy.")] = None,
+    length: Annotated[int, Option(help="How many counters the vectors have.", min=1)] = 1,
+    sensitivity: Annotated[int, Option(help="How much one person changes all counters together.", min=1)] = 1,
+    dropouts: Annotated[int, Option(help="How many parties may drop out.", min=0)] = 0,
+    colluding: Annotated[int, Option(help="How many may pool what they know with the aggregator.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Write a session: the terms that all parties agree upon beforehand. Each party checks it before joining."""
@@ -191,12 +188,10 @@ def open_(
 def run(
     session: SessionArgument,
     key: KeyOption,
-    address: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where parties join.")
-    ] = "127.0.0.1:7000",
-    seconds: Annotated[float, typer.Option(help="How long to wait in each step.", min=0.1)] = 60.0,
+    address: Annotated[str, Option("--listen", metavar="HOST:PORT", help="Where parties join.")] = "127.0.0.1:7000",
+    seconds: Annotated[float, Option(help="How long to wait in each step.", min=0.1)] = 60.0,
     transcript: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the digests and signatures of all messages.")
+        Path | None, Option(metavar="FILE", help="Write the digests and signatures of all messages.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

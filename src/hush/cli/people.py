@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.options import POLICY, PolicyOption, PrintOptions, account_name, command
 from hush.cli.output import plain_table, private_file
@@ -37,15 +38,11 @@ people = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_marku
 
 StoreOption = Annotated[
     str | None,
-    typer.Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
+    Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
 ]
-RolesOption = Annotated[
-    list[str] | None, typer.Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")
-]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
-AddressOption = Annotated[
-    str, typer.Option("--address", metavar="URL", help="Where people reach the service, for the link.")
-]
+RolesOption = Annotated[list[str] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="Who.")]
+AddressOption = Annotated[str, Option("--address", metavar="URL", help="Where people reach the service, for the link.")]
 ADDRESS = "http://127.0.0.1:8000"
 """Where `hush serve` listens if it is not told otherwise."""
 
@@ -155,9 +152,9 @@ def link(name: NameArgument, *, address: AddressOption = ADDRESS, options: Peopl
 @command(people, "token")
 def token(
     name: NameArgument,
-    label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
-    scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="read, ask or own; repeat.")] = None,
-    days: Annotated[float, typer.Option(help="How long it is good.")] = 90,
+    label: Annotated[str, Option(metavar="TEXT", help="What it is for.")] = "",
+    scope: Annotated[list[str] | None, Option(metavar="SCOPE", help="read, ask or own; repeat.")] = None,
+    days: Annotated[float, Option(help="How long it is good.")] = 90,
     *,
     options: PeopleOptions,
 ) -> None:
@@ -198,7 +195,7 @@ def password(name: NameArgument, *, options: PeopleOptions) -> None:
 @command(people, "factor")
 def factor(
     name: NameArgument,
-    off: Annotated[bool, typer.Option("--off", help="Turn it off, as for a lost device.")] = False,
+    off: Annotated[bool, Option("--off", help="Turn it off, as for a lost device.")] = False,
     *,
     options: PeopleOptions,
 ) -> None:
@@ -224,7 +221,7 @@ def remove(name: NameArgument, *, options: PeopleOptions) -> None:
 
 @command(people, "audit")
 def audit(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A new file; - for standard output.")] = "-",
+    file: Annotated[str, Argument(metavar="[FILE]", help="A new file; - for standard output.")] = "-",
     *,
     options: PeopleOptions,
 ) -> None:
@@ -245,7 +242,7 @@ def audit(
 
 @command(people, "backup")
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
     *,
     options: PeopleOptions,
 ) -> None:
@@ -257,7 +254,7 @@ def backup(
 
 @command(people, "restore")
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
     *,
     options: PeopleOptions,
 ) -> None:

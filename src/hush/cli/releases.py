@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hush.cli.ask import AskerOptions, DataOption, question, writable
 from hush.cli.options import JsonOption, spread
@@ -18,9 +18,9 @@ from hush.report.columns import shown
 
 MaxRowsOption = Annotated[
     int | None,
-    typer.Option("--max-rows", metavar="N", help="How many rows of one unit count; the policy's if not said."),
+    Option("--max-rows", metavar="N", help="How many rows of one unit count; the policy's if not said."),
 ]
-ExplainOption = Annotated[bool, typer.Option("--explain", help="Say what it would cost and err; spend nothing.")]
+ExplainOption = Annotated[bool, Option("--explain", help="Say what it would cost and err; spend nothing.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,8 @@ def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions, **mor
 @spread
 def marginals(
     terms: MarginalOrder,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Write the tables and a report here.")
-    ] = None,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write parquet instead of CSV.")] = False,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Write the tables and a report here.")] = None,
+    parquet: Annotated[bool, Option("--parquet", help="Write parquet instead of CSV.")] = False,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -85,9 +83,9 @@ def marginals(
 @spread
 def ranges(
     terms: RangeOrder,
-    bins: Annotated[int, typer.Option("--bins", metavar="N", help="Bins of the histogram.", min=1, max=1024)] = 20,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the distribution (.csv).")] = None,
-    chart: Annotated[Path | None, typer.Option("--chart", metavar="FILE", help="Draw the histogram.")] = None,
+    bins: Annotated[int, Option(metavar="N", help="Bins of the histogram.", min=1, max=1024)] = 20,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the distribution (.csv).")] = None,
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Draw the histogram.")] = None,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -126,10 +124,8 @@ def ranges(
 @spread
 def synth(
     terms: SynthesisOrder,
-    rows: Annotated[
-        int | None, typer.Option("--rows", metavar="N", help="How many rows to write: about as many as there are.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the rows (.csv, .parquet).")] = None,
+    rows: Annotated[int | None, Option(metavar="N", help="How many rows to write: about as many as there are.")] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the rows (.csv, .parquet).")] = None,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -165,7 +161,7 @@ def synth(
 @spread
 def fit(
     terms: FitOrder,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the model (.json).")] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the model (.json).")] = None,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -198,14 +194,14 @@ def fit(
 
 @spread
 def bounds(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A private table whose rows belong to units.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What the estimate costs.")],
+    table: Annotated[str, Argument(metavar="TABLE", help="A private table whose rows belong to units.")],
+    epsilon: Annotated[str, Option(metavar="ε", help="What the estimate costs.")],
     by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="The groups: how many of them max_groups leaves out.")
+        str | None, Option(metavar="COLUMN", help="The groups: how many of them max_groups leaves out.")
     ] = None,
     quantile: Annotated[
         str | None,
-        typer.Option("--quantile", metavar="P", help="Which part of the units the proposal covers: 0.95 if not said."),
+        Option(metavar="P", help="Which part of the units the proposal covers: 0.95 if not said."),
     ] = None,
     data: DataOption = None,
     *,

@@ -14,7 +14,7 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from hush.cli.ask import AnalystOption
 from hush.cli.options import POLICY, JsonOption, PolicyOption
@@ -33,7 +33,7 @@ _SQL = (
 
 
 def shell(
-    epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What every question may cost.")] = "0.1",
+    epsilon: Annotated[str, Option(metavar="ε", help="What every question may cost.")] = "0.1",
     analyst: AnalystOption = None,
     policy: PolicyOption = POLICY,
     as_json: JsonOption = False,

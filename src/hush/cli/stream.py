@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.ask import AskerOptions, DataOption, EpsilonOption, QueryArgument, question, writable
 from hush.cli.options import POLICY, JsonOption, PolicyOption, actor, command
@@ -46,8 +47,8 @@ Examples:
     hush stream list
     hush stream stop weekly --reason "no longer needed"
 """  # noqa: E501 - a command is one line
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The stream's name.")]
-SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The stream's name.")]
+SomeName = Annotated[str | None, Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
 
 
 stream = typer.Typer(name="stream", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
@@ -60,25 +61,21 @@ stream = typer.Typer(name="stream", help=_HELP, no_args_is_help=True, rich_marku
 class DeclarationOptions:
     """A declaration in options, for a stream that is not in the policy."""
 
-    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL", help="The question, if the policy lacks it.")] = (
+    sql: Annotated[str | None, Option(metavar="SQL", help="The question, if the policy lacks it.")] = None
+    epsilon: Annotated[str | None, Option(metavar="ε", help="The price of one release.")] = None
+    total_epsilon: Annotated[str | None, Option(metavar="ε", help="Instead: the price of all releases together.")] = (
         None
     )
-    epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="The price of one release.")] = None
-    total_epsilon: Annotated[
-        str | None, typer.Option("--total-epsilon", metavar="ε", help="Instead: the price of all releases together.")
-    ] = None
-    rho: Annotated[str | None, typer.Option("--rho", metavar="ρ", help="Instead: the price of one in zCDP.")] = None
-    confidence: Annotated[str, typer.Option("--confidence", metavar="P", help="How often an error bar holds.")] = "0.95"
-    every: Annotated[str | None, typer.Option("--every", metavar="STEP", help="day, week, month, 14 days, …")] = None
-    first: Annotated[str | None, typer.Option("--first", metavar="DATE", help="The first date.")] = None
-    releases: Annotated[int | None, typer.Option("--releases", metavar="N", help="How many releases.")] = None
-    late: Annotated[str, typer.Option("--late", metavar="RULE", help="make a missed release late, or skip it.")] = (
-        "make"
+    rho: Annotated[str | None, Option(metavar="ρ", help="Instead: the price of one in zCDP.")] = None
+    confidence: Annotated[str, Option(metavar="P", help="How often an error bar holds.")] = "0.95"
+    every: Annotated[str | None, Option(metavar="STEP", help="day, week, month, 14 days, …")] = None
+    first: Annotated[str | None, Option(metavar="DATE", help="The first date.")] = None
+    releases: Annotated[int | None, Option(metavar="N", help="How many releases.")] = None
+    late: Annotated[str, Option(metavar="RULE", help="make a missed release late, or skip it.")] = "make"
+    readers: Annotated[str, Option(metavar="WHO", help="analysts, public, or names with commas between them.")] = (
+        "analysts"
     )
-    readers: Annotated[
-        str, typer.Option("--readers", metavar="WHO", help="analysts, public, or names with commas between them.")
-    ] = "analysts"
-    data: Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set.")] = None
+    data: Annotated[str | None, Option(metavar="NAME", help="Which data set.")] = None
 
     def chosen(self, policy: Policy, name: str | None) -> list[StreamDeclaration]:
         """Return the declaration in the options, or the one with this name in the policy, or all of the policy."""
@@ -195,11 +192,11 @@ def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOptio
 @command(stream, "create")
 def create(
     query: QueryArgument = "-",
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the stream is called.")] = "",
-    horizon: Annotated[str, typer.Option("--horizon", metavar="LENGTH", help="How long, such as '10 years'.")] = "",
+    name: Annotated[str, Option(metavar="NAME", help="What the stream is called.")] = "",
+    horizon: Annotated[str, Option(metavar="LENGTH", help="How long, such as '10 years'.")] = "",
     epsilon: EpsilonOption = None,
-    every: Annotated[str | None, typer.Option("--every", metavar="PERIOD", help="hour, day or week.")] = None,
-    start: Annotated[str | None, typer.Option("--start", metavar="DATE", help="The first period.")] = None,
+    every: Annotated[str | None, Option(metavar="PERIOD", help="hour, day or week.")] = None,
+    start: Annotated[str | None, Option(metavar="DATE", help="The first period.")] = None,
     max_rows: MaxRowsOption = None,
     *,
     asker: AskerOptions,
@@ -225,9 +222,7 @@ def create(
 @command(stream, "advance")
 def advance(
     name: NameArgument,
-    through: Annotated[
-        str | None, typer.Option("--through", metavar="DATE", help="The last period to release.")
-    ] = None,
+    through: Annotated[str | None, Option(metavar="DATE", help="The last period to release.")] = None,
     *,
     asker: AskerOptions,
     as_json: JsonOption = False,
@@ -296,10 +291,8 @@ def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
 @command(stream, "show")
 def show(
     name: NameArgument,
-    period: Annotated[str, typer.Argument(metavar="DATE", help="Which release of a declared stream.")] = "latest",
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Save as .csv, .json, .parquet.")
-    ] = None,
+    period: Annotated[str, Argument(metavar="DATE", help="Which release of a declared stream.")] = "latest",
+    output: Annotated[Path | None, Option(metavar="FILE", help="Save as .csv, .json, .parquet.")] = None,
     form: FormatOption = None,
     *,
     reader: ReaderOptions,
@@ -330,7 +323,7 @@ def show(
 @command(stream, "stop")
 def stop(
     name: NameArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why a declared stream is stopped.")] = "",
+    reason: Annotated[str, Option(metavar="TEXT", help="Why a declared stream is stopped.")] = "",
     *,
     reader: ReaderOptions,
     as_json: JsonOption = False,
