@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from typer import Argument, Option
 
-from hush.cli.options import LedgerOptions, check_data, spread
+from hush.cli.options import LedgerOptions, spread
 from hush.cli.output import FormatOption, console, plain_table, print_answer, print_json, the_format
 from hush.core import exact
 from hush.core.format import figure, percent, visible
@@ -136,8 +136,7 @@ def history(
         hush history --json
     """
     with options.opened() as book:
-        check_data(book, data)
-        who = options.reader(book)
+        who = options.reader(book, data)
         releases = book.history(who, data=data, limit=limit)
         totals = [view for view in book.budget(who) if data in {None, view.data} and not view.removed]
     if options.as_json:

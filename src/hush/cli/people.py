@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hush.cli.options import POLICY, PolicyOption, PrintOptions, account_name, command
+from hush.cli.options import PolicyOptions, account_name, command
 from hush.cli.output import plain_table, private_file
 from hush.core import HushError, InvalidValueError
 from hush.curator.data_sets import read_policy
@@ -36,10 +36,6 @@ Analysts must have the names that the policy gives them: [analysts.alice].
 """
 people = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
-StoreOption = Annotated[
-    str | None,
-    Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
-]
 RolesOption = Annotated[list[str] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
 NameArgument = Annotated[str, Argument(metavar="NAME", help="Who.")]
 AddressOption = Annotated[str, Option("--address", metavar="URL", help="Where people reach the service, for the link.")]
@@ -48,11 +44,13 @@ ADDRESS = "http://127.0.0.1:8000"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeopleOptions(PrintOptions):
+class PeopleOptions(PolicyOptions):
     """The options that all commands share: the store of people, the policy, and the output format."""
 
-    store: StoreOption = None
-    policy: PolicyOption = POLICY
+    store: Annotated[
+        str | None,
+        Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
+    ] = None
 
 
 @contextmanager
