@@ -59,16 +59,7 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
-from hush.ledger.budgets import (
-    Allowance,
-    Taken,
-    binding,
-    event_list,
-    in_force,
-    price,
-    takes,
-    under,
-)
+from hush.ledger.budgets import Allowance, Taken, binding, event_list, in_force, price, takes, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest, label, now, prose
 from hush.ledger.errors import (
@@ -114,13 +105,7 @@ class Charge(NamedTuple):
     @classmethod
     def of(cls, entry: Entry) -> Charge:
         """Return the charge that an entry records."""
-        return cls(
-            number=entry.number,
-            request=entry.request,
-            analyst=entry.analyst,
-            data=entry.data,
-            question_hash=entry.read()["question_hash"],
-        )
+        return cls(entry.number, entry.request, entry.analyst, entry.data, entry.read()["question_hash"])
 
 
 class Replay(NamedTuple):
@@ -181,7 +166,6 @@ class ChargeRequest:
     def __init__(
         self,
         request: str,
-        *,
         analyst: str,
         data: str,
         question: str,
