@@ -133,12 +133,8 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return 130
     except Exception as error:
-        from hush.cli.output import fail, usage_failed
-        from hush.core import HushError
+        from hush.cli.output import fail
 
-        if isinstance(error, HushError):
-            return fail(error, as_json=as_json)
-        if (told := usage_failed(error, as_json=as_json)) is None:
+        if (status := fail(error, as_json=as_json)) is None:
             raise
-        status = told
     return status if isinstance(status, int) else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from fractions import Fraction
 from typing import Annotated, Literal
 
 from rich.console import RenderableType
@@ -159,7 +158,12 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
         # ε as it was asked; Gaussian noise of a given σ has none of its own
         epsilon = release.epsilon or release.price[0].get("epsilon")
         asked = "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
-        took = _took(release, release.of if own else budget_of((release.data, "")), present, named=several)
+        of = release.of if own else budget_of((release.data, ""))
+        took = percent(0)
+        if of in release.shares:  # another analyst's answer costs the data set nothing
+            took = percent(release.shares[of]["took"], taken=True) + (f" of {visible(of)}" if several else "")
+            then = exact(release.shares[of]["epsilon"], "epsilon")
+            took += f" of ε={figure(then)}" if present.get(of, then) != then else ""  # of that day
         names = visible(release.who), visible(release.data)
         rows.append((str(release.number), release.when[:16].replace("T", " "), *names, asked, took, release.outcome))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -179,16 +183,6 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
         if below and at:
             drawn.append(Padding(escape(question), (0, 0, 0, widths[0] + 2)))
     return drawn
-
-
-def _took(release: Release, of: str, present: dict[str, Fraction], *, named: bool) -> str:
-    """Return the share that was taken of a budget, with the budget's ε of that day if it is another one now."""
-    if of not in release.shares:  # another analyst's answer costs the data set nothing
-        return percent(0)
-    share = release.shares[of]
-    epsilon = exact(share["epsilon"], "epsilon")
-    then = f" of ε={figure(epsilon)}" if present.get(of, epsilon) != epsilon else ""
-    return f"{percent(share['took'], taken=True)}{f' of {visible(of)}' if named else ''}{then}"
 
 
 @spread

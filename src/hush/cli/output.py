@@ -136,33 +136,24 @@ def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[
         raise
 
 
-def fail(error: HushError, *, as_json: bool) -> int:
-    """Print an error and return the exit status it asks for."""
-    _print_error(error.code, str(error), as_json=as_json)
-    return error.exit_status
-
-
 def warn(message: str) -> None:
     """Print a warning to standard error."""
     console(sys.stderr).print(f"[yellow]warning:[/] {escape(message)}")
 
 
-def usage_failed(error: Exception, *, as_json: bool) -> int | None:
-    """Print an error in the command line, for example an unknown option; return None for other errors."""
-    if not isinstance(error, _USAGE):
+def fail(error: Exception, *, as_json: bool) -> int | None:
+    """Print an error of hush or of the command line, and return its exit status; return None for other errors."""
+    usage = isinstance(error, _USAGE)
+    if not isinstance(error, HushError) and not usage:
         return None
-    if as_json:
-        _print_error("usage", error.format_message(), as_json=True)
-    else:
-        error.show()
-    return 2
-
-
-def _print_error(code: str, message: str, *, as_json: bool) -> None:
+    code, message = ("usage", error.format_message()) if usage else (error.code, str(error))
     if as_json:
         print_json({"error": {"code": code, "message": message}})
+    elif usage:  # with the usage of the command
+        error.show()
     else:
         console(sys.stderr).print(f"[bold red]error:[/] {escape(message)}")
+    return 2 if usage else error.exit_status
 
 
 class Format(StrEnum):

@@ -198,13 +198,12 @@ def factor(
     options: PeopleOptions,
 ) -> None:
     """Set up a second factor beside somebody's password: print its secret, read a code, print recovery codes."""
+    codes: list[str] = []
     with _opened(options) as people:
         if off:
             people.drop_factor(name)
-            codes = []
         else:
-            address = people.begin_factor(name).address(name)
-            print(address, file=sys.stderr)
+            print(people.begin_factor(name).address(name), file=sys.stderr)
             codes = people.confirm_factor(name, typer.prompt("Code", err=True))
     options.tell({"name": name, "recovery": "\n".join(codes)}, "\n".join(codes))
 

@@ -99,22 +99,10 @@ def serve(
         secure = certificate is not None or behind_proxy is not None
         names = tuple(host_name or ()) or (("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())
         settings = ServiceSettings(
-            policy=str(policy),
-            people=str(people or people_of(policy)),
-            tick=tick,
-            limit=limit,
-            memory=memory,
-            quota=quota,
-            threads=threads,
-            at_once=at_once,
-            queue=queue,
-            each=each,
-            oidc="" if oidc is None else str(oidc.resolve()),
-            two_owners=two_owners,
-            mcp=mcp,
-            secure=secure,
-            hosts=names,
-        )
+            policy=str(policy), people=str(people or people_of(policy)), tick=tick, limit=limit, memory=memory,
+            quota=quota, threads=threads, at_once=at_once, queue=queue, each=each, two_owners=two_owners, mcp=mcp,
+            oidc="" if oidc is None else str(oidc.resolve()), secure=secure, hosts=names,
+        )  # fmt: skip
         if policy.exists():  # else the owner makes one on the page
             read_policy(policy)  # a mistake in it is told here, not by a worker
         listener = stack.enter_context(_listening(host, port))
@@ -138,15 +126,9 @@ def serve(
                 out.print(f"psql and other tools of PostgreSQL find it at {sql}; the password is a token.")
         sys.stdout.flush()
         service.serve(
-            settings,
-            listener=listener,
-            pg=pg_listener,
-            workers=workers,
-            certificate=certificate,
-            key=key,
-            behind_proxy=behind_proxy,
-            metrics_port=metrics_port,
-        )
+            settings, listener=listener, pg=pg_listener, workers=workers, certificate=certificate, key=key,
+            behind_proxy=behind_proxy, metrics_port=metrics_port,
+        )  # fmt: skip
 
 
 def _listening(host: str, port: int) -> socket.socket:
