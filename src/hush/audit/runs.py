@@ -48,7 +48,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from hashlib import blake2b
 from itertools import islice
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
 
@@ -274,7 +276,7 @@ class Runs:
         self.failures = 0
         self.starved = 0
         """Runs that met our limit of memory: they say something about the limit, not about the rows."""
-        self._child: tuple[int, Connection] | None = None
+        self._child: tuple[BaseProcess, Connection] | None = None
         self._careful = False
 
     def __enter__(self) -> Self:
@@ -308,7 +310,7 @@ class Runs:
     def _from_child(self, rows: Any, other: Any, times: int, until: float | None) -> list[Outcome]:
         _, pipe = self._child = self._child or self._started()
         seconds = 1e9 if until is None else max(until - time.monotonic(), 0.0)
-        order = [self._sent(rows), self._sent(other), times, seconds, self._careful]
+        order = [*map(self._sent, (rows, other)), times, seconds, self._careful]
         outcomes: list[Outcome] = []
         try:
             pipe.send_bytes(json.dumps(order).encode())
@@ -331,24 +333,17 @@ class Runs:
         number = next((index for index, known in enumerate(self._known) if rows is known), None)
         return {"rows": rows} if number is None else {"known": number}
 
-    def _started(self) -> tuple[int, Connection]:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    def _started(self) -> tuple[BaseProcess, Connection]:
         ours, theirs = Pipe()
+        child = get_context("fork").Process(target=self._serve, args=(ours, theirs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of the parent are not needed in the child
-            child = os.fork()
-        if child == 0:  # pragma: no cover - another process
-            try:
-                ours.close()
-                self._serve(theirs)
-            finally:
-                # Not sys.exit: the parent's own clean-up must not run a second time in the child.
-                os._exit(1)
+            child.start()
         theirs.close()
         return child, ours
 
-    def _serve(self, pipe: Connection) -> None:  # pragma: no cover - another process
+    def _serve(self, parents: Connection, pipe: Connection) -> None:  # pragma: no cover - another process
+        parents.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the child
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
@@ -384,9 +379,8 @@ class Runs:
     def _stop(self) -> None:
         if self._child is not None:
             child, pipe = self._child
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            child.kill()
+            child.join()
             pipe.close()
             self._child = None
 

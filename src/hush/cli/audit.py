@@ -99,26 +99,32 @@ def audit(
                 independent=independent,
             )  # fmt: skip
         return _tell(single, as_json=as_json)
+    from hush.audit.neighbours import read_pairs
+
+    pairs = None if rows is None else read_pairs(rows)
+    claim: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbours": neighbours,
+        "schema": _schema(bounds, values),
+    }
+    claim |= {"pairs": pairs, "name": replayed or command or target}
     if replayed is not None:
         from hush.audit.grey_box import replay
 
         with working("replaying", quiet=as_json):
-            found = replay(
-                _from_file(replayed, "release"), epsilon=epsilon, delta=delta, neighbours=neighbours,
-                schema=_schema(bounds, values), pairs=_pairs(rows), name=replayed,
-            )  # fmt: skip
+            found = replay(_from_file(replayed, "release"), **claim)
         return _tell(found, as_json=as_json)
     if command is not None:
         from hush.audit.runs import program
 
-        function, name = program(_words(command), limit=float(limit)), command
+        function = program(_words(command), limit=float(limit))
     else:
-        function, name = _function(target or ""), str(target)
+        function = _function(target or "")
     with working("auditing", quiet=as_json) as told:
         report = look_for_violations(
-            function, epsilon=epsilon, delta=delta, neighbours=neighbours, schema=_schema(bounds, values),
-            pairs=_pairs(rows), seconds=seconds, limit=limit, level=level, timing=timing, name=name, progress=told,
-        )  # fmt: skip
+            function, **claim, seconds=seconds, limit=limit, level=level, timing=timing, progress=told
+        )
     if save_pair is not None:
         save_pair.write_text(report.pair_json(), "utf-8")
     if chart is not None:
@@ -210,9 +216,3 @@ def _schema(bounds: str, values: str | None) -> Any:
     except ValueError:
         raise InvalidValueError("--bounds", got=bounds, allowed="two numbers, such as 0,100") from None
     return lower, upper
-
-
-def _pairs(rows: Path | None) -> Any:
-    from hush.audit.neighbours import read_pairs
-
-    return None if rows is None else read_pairs(rows)

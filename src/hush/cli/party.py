@@ -6,9 +6,8 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -20,6 +19,7 @@ from hush.core.format import decimal, figure
 from hush.distributed import AggregationError, Session, join, listen, new_key
 from hush.distributed import aggregate as collect
 from hush.distributed.messages import public_key
+from hush.ledger import Charge, Ledger
 
 _HELP = """
 Take part in a secure sum: nobody sees this party's counters, only the noisy sum of all.
@@ -77,70 +77,46 @@ def join_(
     if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
     counters, address = _values(values), _address(connect)
-
-    def take_part(charge: Callable[[], None]) -> dict[str, Any]:
-        def before_masking() -> None:
-            charge()
-            _take_part_once(key, agreed)
-
-        return join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
-
-    if ledger is not None and data is not None and analyst is not None:
-        result = _charged(ledger, data, analyst, agreed, take_part)
-    else:
-        result = take_part(lambda: None)
-    text = f"Done: the sums of {len(result['survivors'])} parties; transcript {result['transcript'][:16]}."
-    tell(result, text, as_json=as_json)
-
-
-def _taken_before(session: Session) -> AggregationError:
-    return AggregationError(
-        f"session {session.name!r} was taken part in before, and a second time would be a second release; make one "
+    before = AggregationError(
+        f"session {agreed.name!r} was taken part in before, and a second time would be a second release; make one "
         "with another name"
     )
+    tickets: list[Charge] = []
+    with contextlib.ExitStack() as stack:
+        book = None if ledger is None else stack.enter_context(Ledger.open(ledger))
 
-
-def _take_part_once(key: Path, session: Session) -> None:
-    """Leave a file beside the private key, and refuse where it is there already."""
-    record = key.with_name(f"{key.name}.{session.digest.hex()[:32]}.taken")
-    try:
-        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        raise _taken_before(session) from None
-    except OSError as error:
-        raise HushError(f"cannot write {record}, which keeps a session from being joined twice: {error}") from None
-
-
-def _charged(
-    place: str,
-    data: str,
-    analyst: str,
-    session: Session,
-    take_part: Callable[[Callable[[], None]], dict[str, Any]],
-) -> dict[str, Any]:
-    """Take part in a secure sum: charge the ledger before this party's vector is sent, then record the outcome."""
-    from hush.ledger import Charge, Ledger
-
-    tickets: list[Any] = []
-    with contextlib.closing(Ledger.open(place)) as book:
-
-        def charge() -> None:
-            # The id comes from the session: a party that joins it a second time finds its own charge, and is refused.
-            request = f"secure-sum-{session.digest.hex()[:32]}"
-            question = f"SECURE SUM {session.name!r}, {session.length} counters of {len(session.parties)} parties"
-            ticket = book.reserve(request, analyst=analyst, data=data, question=question, events=[session.share.event])
-            if not isinstance(ticket, Charge):
-                raise _taken_before(session)
-            tickets.append(ticket)
+        def before_masking() -> None:
+            """Charge the ledger before this party's vector is sent, and leave a file beside the private key."""
+            if book is not None:
+                # The id comes from the session: a party that joins it a second time finds its own charge.
+                request, events = f"secure-sum-{agreed.digest.hex()[:32]}", [agreed.share.event]
+                question = f"SECURE SUM {agreed.name!r}, {agreed.length} counters of {len(agreed.parties)} parties"
+                who = {"analyst": str(analyst), "data": str(data)}
+                ticket = book.reserve(request, **who, question=question, events=events)
+                if not isinstance(ticket, Charge):
+                    raise before
+                tickets.append(ticket)
+            record = key.with_name(f"{key.name}.{agreed.digest.hex()[:32]}.taken")
+            try:
+                os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                raise before from None
+            except OSError as error:
+                raise HushError(
+                    f"cannot write {record}, which keeps a session from being joined twice: {error}"
+                ) from None
 
         try:
-            result = take_part(charge)
+            result = join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
         except AggregationError:
-            for ticket in tickets:
-                book.failed(ticket, "no result of the secure sum arrived; the sum may have been released all the same")
+            if book is not None and tickets:
+                why = "no result of the secure sum arrived; the sum may have been released all the same"
+                book.failed(tickets[0], why)
             raise
-        book.answered(tickets[0], json.dumps(result).encode())
-        return result
+        if book is not None:
+            book.answered(tickets[0], json.dumps(result).encode())
+    text = f"Done: the sums of {len(result['survivors'])} parties; transcript {result['transcript'][:16]}."
+    tell(result, text, as_json=as_json)
 
 
 @aggregate.command("open")
