@@ -528,7 +528,7 @@ def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
 def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
     """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
     accounts = list(shares.items())
-    return accounts[binding((taken.took, taken.took + taken.left) for _, taken in accounts)] if accounts else None
+    return accounts[binding([(taken.took, taken.took + taken.left) for _, taken in accounts])] if accounts else None
 
 
 # Allowances.
