@@ -177,7 +177,7 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
 
 
 def _equals(column: str, value: str, sample: Sample) -> Floats:
-    return (sample.column(column) == value).astype(float)
+    return np.asarray(sample.column(column) == value, dtype=float)
 
 
 def _coordinate(sample: Sample, index: int) -> Floats:

@@ -270,8 +270,9 @@ def replay(
         for rows, record in ((pair.left, tape), (pair.right, again)):
             with recording(record, places):
                 outcomes.append(observed(function, _Rows(rows, record) if type(rows) is list else rows))
+        first, second = outcomes
         most = max(most, len(tape.draws))
-        findings += [Finding(kind, words, pair.name) for kind, words in _compared(tape, again, *outcomes, claim)]
+        findings += [Finding(kind, words, pair.name) for kind, words in _compared(tape, again, first, second, claim)]
     label = name or str(getattr(function, "__name__", type(function).__name__))
     return Replayed(name=label, findings=tuple(findings), draws=most, pairs=len(listed))
 

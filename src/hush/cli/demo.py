@@ -295,8 +295,25 @@ def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
         for name, count in zip(_PARTIES, counts, strict=True):
             (place / f"{name}.key").write_text(keys[name][0].hex())
             (place / f"{name}.csv").write_text(str(count))
-            joining = [sys.executable, "-m", "hush", "party", "join", place / "session.json", "--name", name, "--json"]
-            mine = ["--key", place / f"{name}.key", "--values", place / f"{name}.csv", "--connect", f"{host}:{port}"]
+            joining: list[str | Path] = [
+                sys.executable,
+                "-m",
+                "hush",
+                "party",
+                "join",
+                place / "session.json",
+                "--name",
+                name,
+                "--json",
+            ]
+            mine: list[str | Path] = [
+                "--key",
+                place / f"{name}.key",
+                "--values",
+                place / f"{name}.csv",
+                "--connect",
+                f"{host}:{port}",
+            ]
             children.append(subprocess.Popen([*joining, *mine], stdout=subprocess.DEVNULL))
         try:
             total = aggregate(session, private, server, seconds=60)

@@ -34,7 +34,7 @@ def make_form(
     epsilon: Annotated[str, Option(metavar="ε", help="The privacy of each report.")],
     categories: Annotated[str | None, Option(metavar="A,B,…", help="The answers that may be given.")] = None,
     bounds: Annotated[str | None, Option(metavar="LOWER,UPPER", help="For a mean: the range of the numbers.")] = None,
-    out: Annotated[Path | None, Option("-o", metavar="FILE", help="Where to write the form.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Where to write the form.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a form: a public file with the question and the mechanism."""

@@ -143,17 +143,17 @@ def warn(message: str) -> None:
 
 def fail(error: Exception, *, as_json: bool) -> int | None:
     """Print an error of hush or of the command line, and return its exit status; return None for other errors."""
-    usage = isinstance(error, _USAGE)
-    if not isinstance(error, HushError) and not usage:
+    usage: Any = error if isinstance(error, _USAGE) else None
+    if usage is None and not isinstance(error, HushError):
         return None
-    code, message = ("usage", error.format_message()) if usage else (error.code, str(error))
     if as_json:
+        code, message = (error.code, str(error)) if isinstance(error, HushError) else ("usage", usage.format_message())
         print_json({"error": {"code": code, "message": message}})
-    elif usage:  # with the usage of the command
-        error.show()
+    elif usage is not None:  # with the usage of the command
+        usage.show()
     else:
-        console(sys.stderr).print(f"[bold red]error:[/] {escape(message)}")
-    return 2 if usage else error.exit_status
+        console(sys.stderr).print(f"[bold red]error:[/] {escape(str(error))}")
+    return error.exit_status if isinstance(error, HushError) else 2
 
 
 class Format(StrEnum):

@@ -91,8 +91,7 @@ def join_(
                 # The id comes from the session: a party that joins it a second time finds its own charge.
                 request, events = f"secure-sum-{agreed.digest.hex()[:32]}", [agreed.share.event]
                 question = f"SECURE SUM {agreed.name!r}, {agreed.length} counters of {len(agreed.parties)} parties"
-                who = {"analyst": str(analyst), "data": str(data)}
-                ticket = book.reserve(request, **who, question=question, events=events)
+                ticket = book.reserve(request, analyst=str(analyst), data=str(data), question=question, events=events)
                 if not isinstance(ticket, Charge):
                     raise before
                 tickets.append(ticket)
@@ -125,7 +124,7 @@ def open_(
     party: Annotated[list[str], Option(metavar="NAME=PUBLIC", help="A party; repeat for each.")],
     key: KeyOption,
     epsilon: Annotated[str, Option(metavar="ε", help="The privacy of the released sums.")],
-    out: Annotated[Path, Option("-o", metavar="FILE", help="Where to write the session.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="Where to write the session.")],
     delta: Annotated[str | None, Option(metavar="δ", help="Leave out for pure privacy.")] = None,
     length: Annotated[int, Option(help="How many counters the vectors have.", min=1)] = 1,
     sensitivity: Annotated[int, Option(help="How much one person changes all counters together.", min=1)] = 1,

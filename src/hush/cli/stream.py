@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -127,7 +127,9 @@ def declare(
                 streams = [publisher.declare(declared, actor=actor(None)) for declared in declarations]
             else:
                 explained = [publisher.explain(declared) for declared in declarations]
-                parts = [part for item in explained for part in (f"{item.declaration.name}: {item}", item.release)]
+                parts: list[Any] = [
+                    part for item in explained for part in (f"{item.declaration.name}: {item}", item.release)
+                ]
                 options.tell({"streams": [item.to_json() for item in explained]}, *parts)
                 return
     lines = []
