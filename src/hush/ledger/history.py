@@ -442,28 +442,18 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
         state = "shared" if outcome is None else outcome.kind
     elif alive(content["process"]) is False:
         state = "abandoned"
+    facts: dict[str, Any] = {name: getattr(entry, name) for name in ("number", "request", "analyst", "data")}
+    facts |= {name: content[name] for name in ("when", "question", "question_hash", "events", "price")}
+    taken = {}
+    for key, share in shares.items():
+        exact = {"epsilon": decimal(share.epsilon), "delta": decimal(share.delta)}
+        taken[budget_of(key)] = {"took": float(share.took), "left": float(share.left), **exact}
     return Release(
-        number=entry.number,
-        request=entry.request,
-        analyst=entry.analyst,
-        data=entry.data,
-        when=content["when"],
-        question=content["question"],
-        question_hash=content["question_hash"],
-        events=content["events"],
-        price=content["price"],
+        **facts,
         share=float(shares[entry.data, ""].took) if (entry.data, "") in shares else 0.0,
         own_share=None if own is None else float(own.took),
         of="" if bound is None else budget_of(bound[0]),
-        shares={
-            budget_of(key): {
-                "took": float(share.took),
-                "left": float(share.left),
-                "epsilon": decimal(share.epsilon),
-                "delta": decimal(share.delta),
-            }
-            for key, share in shares.items()
-        },
+        shares=taken,
         outcome=state,
         epsilon=content.get("epsilon"),
         finished=result.get("when"),
@@ -476,23 +466,14 @@ def acts(chain: Chain) -> list[Act]:
     with chain.reading(), chain.store.entries() as rows:
         # Column 1 is the kind; column 5, the reservation that an entry is about, is set in outcomes only.
         entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
-    found = []
+    listed = []
     for entry in entries:
-        content = entry.read()
+        detail = entry.read()
         if entry.kind in {"standing", "ended"}:
-            content["name"] = entry.request
-        found.append(
-            Act(
-                number=entry.number,
-                kind=entry.kind,
-                by=content["by"],
-                when=content["when"],
-                data=entry.data,
-                analyst=entry.analyst,
-                detail={name: value for name, value in content.items() if name not in {"by", "when"}},
-            )
-        )
-    return found
+            detail["name"] = entry.request
+        who = {"by": detail.pop("by"), "when": detail.pop("when"), "data": entry.data, "analyst": entry.analyst}
+        listed.append(Act(number=entry.number, kind=entry.kind, **who, detail=detail))
+    return listed
 
 
 def heaviest(chain: Chain, key: Key, actor: Actor) -> str:

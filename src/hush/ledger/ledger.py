@@ -47,6 +47,10 @@ class Ledger:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
+        self.id = chain.state.id
+        """The ledger's id, which its copies and exports have as well."""
+        self.place = chain.store.place
+        """The ledger's path or URL, without any password."""
         self._limits = ChargeLimits()
         self._unmade = ""
         self._granted: dict[Key, Budget | None] = {}
@@ -81,16 +85,6 @@ class Ledger:
         """Refuse if this ledger is only a stand-in for one that was not made yet."""
         if self._unmade:
             raise LedgerMissingError(self._unmade)
-
-    @property
-    def id(self) -> str:
-        """The ledger's id, which its copies and exports have as well."""
-        return self._chain.state.id
-
-    @property
-    def place(self) -> str:
-        """The ledger's path or URL, without any password."""
-        return self._chain.store.place
 
     def close(self) -> None:
         """Close the file or the connection, and the anchor."""
