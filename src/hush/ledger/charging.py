@@ -59,7 +59,7 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
-from hush.ledger.budgets import Allowance, Taken, binding, event_list, in_force, price, takes, under
+from hush.ledger.budgets import Allowance, Lowered, Taken, binding, event_list, in_force, price, takes, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest, label, now, prose
 from hush.ledger.errors import (
@@ -452,7 +452,7 @@ def fit(
     data: str,
     analyst: str,
     events: Sequence[Event],
-    lowered: Mapping[Key, tuple[Fraction, Fraction]],
+    lowered: Lowered,
     *,
     shared: bool = False,
     unit_price: filters.Charge | None = None,

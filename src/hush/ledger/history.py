@@ -28,14 +28,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from textwrap import shorten
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import decimal, figure, percent, visible
-from hush.ledger.budgets import budget_of, in_force, price, times
+from hush.ledger.budgets import Lowered, budget_of, in_force, price, times
 from hush.ledger.chain import Chain
 from hush.ledger.charging import bound_by, charge_shares
 from hush.ledger.entries import Actor, Entry, label
@@ -377,11 +376,7 @@ def _budget(account: Filter) -> str:
 
 
 def budget(
-    chain: Chain,
-    actor: Actor,
-    lowered: Mapping[Key, tuple[Fraction, Fraction]],
-    granted: Mapping[Key, Filter | None] = MappingProxyType({}),
-    named: Collection[Key] | None = None,
+    chain: Chain, actor: Actor, lowered: Lowered, granted: Mapping[Key, Filter | None], named: Collection[Key] | None
 ) -> Budgets:
     """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
 
