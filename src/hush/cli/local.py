@@ -60,8 +60,7 @@ def make_form(
 
 @local.command("report")
 def report(
-    form: FormArgument,
-    answer: Annotated[str, Argument(help="The true answer; it does not leave this command.")],
+    form: FormArgument, answer: Annotated[str, Argument(help="The true answer; it does not leave this command.")]
 ) -> None:
     """Print one randomised report of a true answer, a line of JSON."""
     print_data(_form(form).report(answer) + "\n")

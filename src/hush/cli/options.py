@@ -177,8 +177,7 @@ class LedgerPlace(PolicyOptions):
     ledger: Annotated[
         str | None,
         Option(
-            metavar="PATH|URL",
-            help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]",
+            metavar="PATH|URL", help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]"
         ),
     ] = None
     anchor: Annotated[

@@ -167,8 +167,7 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format | None,
-    Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet."),
+    Format | None, Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet.")
 ]
 
 

@@ -48,8 +48,7 @@ class PeopleOptions(PolicyOptions):
     """The options that all commands share: the store of people, the policy, and the output format."""
 
     store: Annotated[
-        str | None,
-        Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
+        str | None, Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]")
     ] = None
 
 
@@ -109,11 +108,7 @@ def list_(options: PeopleOptions) -> None:
 
 @command(people, "add")
 def add(
-    name: NameArgument,
-    role: RolesOption = None,
-    *,
-    address: AddressOption = ADDRESS,
-    options: PeopleOptions,
+    name: NameArgument, role: RolesOption = None, *, address: AddressOption = ADDRESS, options: PeopleOptions
 ) -> None:
     """Add somebody, and print a link that signs them in once. The policy must name an analyst."""
     roles = _roles(role or ["analyst"])

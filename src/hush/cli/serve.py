@@ -51,8 +51,7 @@ def serve(
         bool, Option("--two-owners", help="Raises and edits of the policy hold once a second owner confirms.")
     ] = False,
     pg: Annotated[
-        int | None,
-        Option(metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535),
+        int | None, Option(metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535)
     ] = None,
     mcp: Annotated[bool, Option("--mcp", help="Also let language models ask, at /mcp.")] = False,
     host_name: Annotated[

@@ -33,8 +33,7 @@ _SQL = (
 
 @spread
 def shell(
-    asker: AskerOptions,
-    epsilon: Annotated[str, Option(metavar="ε", help="What every question may cost.")] = "0.1",
+    asker: AskerOptions, epsilon: Annotated[str, Option(metavar="ε", help="What every question may cost.")] = "0.1"
 ) -> None:
     r"""Ask one question after another, each ended by a semicolon or an empty line.
 

@@ -110,11 +110,7 @@ class DeclarationOptions:
 
 @command(stream, "declare")
 def declare(
-    name: SomeName = None,
-    *,
-    declaration: DeclarationOptions,
-    explain: ExplainOption = False,
-    options: PolicyOptions,
+    name: SomeName = None, *, declaration: DeclarationOptions, explain: ExplainOption = False, options: PolicyOptions
 ) -> None:
     """Set aside the price of all releases, as the owner."""
     from hush.curator.opening import open_publisher

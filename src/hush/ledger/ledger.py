@@ -385,14 +385,7 @@ class Ledger:
 
     @classmethod
     def import_(
-        cls,
-        file: IO[str],
-        url: str | Path,
-        *,
-        actor: Actor,
-        reason: str,
-        lost: Lost,
-        anchor: str | Path | None = None,
+        cls, file: IO[str], url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: str | Path | None = None
     ) -> Self:
         """Make a ledger from exported lines, checked by hash and by the rules; recorded as an act of the owner."""
         from hush.ledger.backup import import_

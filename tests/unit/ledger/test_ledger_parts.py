@@ -169,11 +169,7 @@ def test_processes():
     assert alive({**me, "host": "elsewhere"}) is None
     assert alive({**me, "started": "another boot:1"}) is False
     child = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import json; from hush.storage import this_process; print(json.dumps(this_process()))",
-        ],
+        [sys.executable, "-c", "import json; from hush.storage import this_process; print(json.dumps(this_process()))"],
         stdout=subprocess.PIPE,
         check=True,
     )
