@@ -48,9 +48,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from hashlib import blake2b
 from itertools import islice
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Self
 
@@ -276,7 +274,7 @@ class Runs:
         self.failures = 0
         self.starved = 0
         """Runs that met our limit of memory: they say something about the limit, not about the rows."""
-        self._child: tuple[BaseProcess, Connection] | None = None
+        self._child: tuple[int, Connection] | None = None
         self._careful = False
 
     def __enter__(self) -> Self:
@@ -333,17 +331,25 @@ class Runs:
         number = next((index for index, known in enumerate(self._known) if rows is known), None)
         return {"rows": rows} if number is None else {"known": number}
 
-    def _started(self) -> tuple[BaseProcess, Connection]:
+    def _started(self) -> tuple[int, Connection]:
+        # Not a process of multiprocessing: those of a pool may have none of their own, and audits run in them too.
+        sys.stdout.flush()
+        sys.stderr.flush()
         ours, theirs = Pipe()
-        child = get_context("fork").Process(target=self._serve, args=(ours, theirs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of the parent are not needed in the child
-            child.start()
+            child = os.fork()
+        if child == 0:  # pragma: no cover - another process
+            try:
+                ours.close()
+                self._serve(theirs)
+            finally:
+                # Not sys.exit: the parent's own clean-up must not run a second time in the child.
+                os._exit(1)
         theirs.close()
         return child, ours
 
-    def _serve(self, parents: Connection, pipe: Connection) -> None:  # pragma: no cover - another process
-        parents.close()
+    def _serve(self, pipe: Connection) -> None:  # pragma: no cover - another process
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: it ends the child
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
@@ -379,8 +385,9 @@ class Runs:
     def _stop(self) -> None:
         if self._child is not None:
             child, pipe = self._child
-            child.kill()
-            child.join()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
             pipe.close()
             self._child = None
 
