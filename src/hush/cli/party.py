@@ -19,7 +19,6 @@ from hush.core.format import decimal, figure
 from hush.distributed import AggregationError, Session, join, listen, new_key
 from hush.distributed import aggregate as collect
 from hush.distributed.messages import public_key
-from hush.ledger import Charge, Ledger
 
 _HELP = """
 Take part in a secure sum: nobody sees this party's counters, only the noisy sum of all.
@@ -73,6 +72,8 @@ def join_(
     as_json: JsonOption = False,
 ) -> None:
     """Take part in one secure sum."""
+    from hush.ledger import Charge, Ledger
+
     agreed, private = _session(session), _key(key)
     if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
