@@ -74,12 +74,20 @@ import numpy.typing as npt
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent, Event
-from hush.core import Grid, InvalidValueError, Neighbours, Number, integer, positive
+from hush.core import InvalidValueError, Neighbours, Number, integer, positive
 from hush.core.grid import as_array, as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, default_step, ordinary
 from hush.mechanisms.column_quantile import Quantile
-from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds, total
-from hush.mechanisms.estimators.ordered import Bounds, machine_steps, point, propose_median, wide_bounds
+from hush.mechanisms.estimators.base import (
+    Bounds,
+    Estimate,
+    read_column,
+    read_delta,
+    require_bounds,
+    total,
+    wide_bounds,
+)
+from hush.mechanisms.estimators.ordered import propose_median
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace
 from hush.mechanisms.grouped.base import integer_array
@@ -112,7 +120,7 @@ def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMO
     else:
         true = len(values)
     noise = Laplace(sensitivity=1, epsilon=epsilon)
-    return _estimate(noise.release(true), noise)
+    return Estimate(value=noise.release(true), event=noise.event, method="laplace", half_width=noise.error)
 
 
 def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
@@ -135,10 +143,11 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     """
     require_bounds(bounds, "a sum", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
-    x, grid, first, last = read_column(data, bounds, step, relation, missing=0)
+    ends, unit = wide_bounds(bounds, step)
+    x, grid, first, last = read_column(data, ends, unit, relation, missing=0)
     sensitivity = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
     value = total(x, max(abs(first), abs(last))) * grid.step
-    answers = grid.step if step is None else ordinary(step, "step")
+    answers = unit or grid.step
     noise: Laplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = Laplace(sensitivity=max(sensitivity, 1) * grid.step, epsilon=epsilon, step=answers)
@@ -157,11 +166,11 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
 
 
 def bounded_mean(
-    data: Any, bounds: tuple[Number, Number], epsilon: Number, relation: Neighbours, step: Number | None
+    data: Any, bounds: tuple[Fraction, Fraction], epsilon: Number, relation: Neighbours, step: Fraction | None
 ) -> Estimate:
     """Return the mean of values clamped to bounds."""
-    lower, upper = read_bounds(bounds)
-    x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2)
+    lower, upper = bounds
+    x, grid, first, last = read_column(data, bounds, step, relation)
     n, width = len(x), last - first
     if relation is Neighbours.REPLACE:
         # Δ = width/n steps: the sum is noised on its own grid, and n is public.
@@ -202,19 +211,19 @@ def variance(
     """
     require_bounds(bounds, "a variance", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
-    lower, upper = read_bounds(bounds)
-    x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2, halvings=16)
+    ends, unit = wide_bounds(bounds, step)
+    x, grid, first, last = read_column(data, ends, unit, relation, halvings=16)
     width = max(last - first, 1)
     t = (x.astype(object) if width >= 2**31 else x) - first
     parts = [total(term, 2 * width**2) for term in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
     # Each row adds t² + 2t(w-t) + (w-t)² = w² to the three sums together: w² in ℓ₁, twice that if it is replaced.
     noise = Laplace(sensitivity=width**2 * relation.units_touched, epsilon=epsilon, step=1)
     noisy = [noise.release(term) for term in parts]
-    unit = float(grid.step * width) ** 2
-    value = spread(*noisy) * unit
+    squared = float(grid.step * width) ** 2
+    value = spread(*noisy) * squared
 
     def half_width(confidence: Fraction) -> float:
-        low, high = (math.sqrt(v * unit) for v in spread_interval(noisy, noise.error(confidence, count=3)))
+        low, high = (math.sqrt(v * squared) for v in spread_interval(noisy, noise.error(confidence, count=3)))
         low, high = max(low - float(grid.step), 0.0), high + float(grid.step)
         return max(value - low**2, high**2 - value)
 
@@ -291,17 +300,6 @@ def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neig
     return _share(a, b, noise, float)
 
 
-def read_column(
-    data: Any, bounds: Any, step: Number | None, relation: Neighbours, *, missing: Number, halvings: int = 30
-) -> tuple[npt.NDArray[Any], Grid, int, int]:
-    """Return the values in steps, the grid, and the bounds in steps; missing rows are left out, or filled in."""
-    lower, upper = read_bounds(bounds)
-    grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"), halvings=halvings)
-    column = present(data) if relation is ADD_REMOVE else as_column(data)
-    x = row_steps(column, grid, lower=lower, upper=upper, missing=missing)
-    return x, grid, *grid.ends(lower, upper)
-
-
 def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
     array = as_column(values, parameter)
     if array.dtype.kind == "O":
@@ -373,11 +371,6 @@ def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
     return high + (u + v) / 2
 
 
-def _estimate(value: Any, noise: Laplace | Gaussian) -> Estimate:
-    event: Event = noise.event
-    return Estimate(value=value, event=event, method=type(noise).__name__.lower(), half_width=noise.error)
-
-
 def mean(
     data: Any,
     *,
@@ -415,24 +408,18 @@ def mean(
     choose(method, ("bounded", "clipped", "auto", "median-of-means"))
     if method == "median-of-means":
         return _median_of_means(data, bounds, epsilon, delta, relation, step, eta, groups)
-    if bounds is None and method == "bounded":
-        method = "clipped"
-    if method == "bounded":
-        return bounded_mean(data, wide_bounds(bounds, step)[0], epsilon, relation, step)
-    budget = ordinary(epsilon, "epsilon")
-    (lower, upper), unit = wide_bounds(bounds, step)
-    grid = row_grid(lower, upper, unit)
-    centre = Quantile(q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
-    middle = number(point(centre, data))
-    column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
-    index = row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2)
-    away = np.abs(index - int(middle / grid.step))  # in steps
-    width = (upper - lower) // grid.step
-    scale = Quantile(q="0.75", bounds=(0, width), epsilon=budget / 4, neighbours=relation, step=1)
-    radius = point(scale, away)
+    ends, unit = wide_bounds(bounds, step)
+    if method == "bounded" and bounds is not None:
+        return bounded_mean(data, ends, epsilon, relation, unit)
+    budget, (lower, upper) = ordinary(epsilon, "epsilon"), ends
+    x, grid, first, last = read_column(data, ends, unit, relation)
+    centre = Quantile(q="0.5", bounds=(first, last), epsilon=budget / 8, neighbours=relation, step=1)
+    middle = centre.draw_point(x)
+    scale = Quantile(q="0.75", bounds=(0, last - first), epsilon=budget / 4, neighbours=relation, step=1)
+    radius = scale.draw_point(np.abs(x - middle))
     half_range = max(_RADII_KEPT * radius, 1) * grid.step
-    low, high = max(middle - half_range, lower), min(middle + half_range, upper)
-    vanished = radius * 2**16 < width and bounds is not None
+    low, high = max(middle * grid.step - half_range, lower), min(middle * grid.step + half_range, upper)
+    vanished = radius * 2**16 < last - first and bounds is not None
     if method == "auto" and (vanished or (high - low) * _WORTHWHILE_GAIN > upper - lower):
         low, high, method = lower, upper, "bounded"
     else:
@@ -440,10 +427,10 @@ def mean(
     clipped_mean = bounded_mean(data, (low, high), budget * 5 / 8, relation, None)
     # The profile of the last noise depends on low and high, which earlier releases chose. Exact composition needs
     # profiles that are fixed in advance (THEORY item 9); pure ε covers them all.
-    last = ApproximateDPEvent(epsilon=budget * 5 / 8, delta=0)
+    clipped = ApproximateDPEvent(epsilon=budget * 5 / 8, delta=0)
     return Estimate(
         value=clipped_mean.value,
-        event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (last, 1)]),
+        event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (clipped, 1)]),
         method=method,
         unit="value" if method == "bounded" else "of the clipped mean",
         half_width=clipped_mean.half_width,
@@ -462,14 +449,14 @@ def _median_of_means(
 ) -> Estimate:
     """Release the median of the groups' means; a neighbour changes one of the K means, by any amount."""
     group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1  # odd: the median is one of the means
-    (lower, upper), unit = wide_bounds(bounds, step)
-    x, grid = machine_steps(data, lower, upper, unit, relation)
+    ends, unit = wide_bounds(bounds, step)
+    x, grid, *_ = read_column(data, ends, unit, relation, machine=True)
     # Rows are assigned to groups at random, independently of their values.
     group = noises.uniform_integer(group_count, len(x))
     sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
     np.add.at(sums, group, x.astype(object))
-    middle = (lower + upper) / 2 / grid.step
-    means = [round(Fraction(int(s), int(k))) if k else round(number(middle)) for s, k in zip(sums, sizes, strict=True)]
+    middle = round((ends[0] + ends[1]) / 2 / grid.step)
+    means = [round(Fraction(int(s), int(k))) if k else middle for s, k in zip(sums, sizes, strict=True)]
     slip = read_delta(delta, len(x), relation)
     ordered = np.sort(np.array(means, dtype=np.int64))
     return propose_median(ordered, grid.step, epsilon, slip, eta, answers=unit)
