@@ -95,7 +95,7 @@ class ProjectiveGeometry(FrequencyOracle):
     """t, the length of the vectors."""
 
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
-        names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
+        names, budget = tuple(read_categories(categories)), ordinary(epsilon, "epsilon")
         field, length = _best_field(shares(budget), len(names))
         assign(self, epsilon=budget, categories=names, field=field, length=length)
 

@@ -79,7 +79,7 @@ class FrequencyOracle(ReadableRepr):
     categories: tuple[Any, ...]
 
     def __init__(self, *, epsilon: Number, categories: Any = 2) -> None:
-        assign(self, epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
+        assign(self, epsilon=ordinary(epsilon, "epsilon"), categories=tuple(read_categories(categories)))
 
     @classmethod
     def for_error(
@@ -317,19 +317,18 @@ def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int
     return np.array([find(answer) for answer in flat], dtype=np.int64)
 
 
-def read_categories(categories: object) -> tuple[object, ...]:
-    """Return the categories: a number k stands for 0 … k-1, a collection for itself."""
+def read_categories(categories: object, *, least: int = 2, hint: str = "") -> tuple[object, ...] | range:
+    """Return the categories: a number k stands for 0 … k-1, a list of different names for itself."""
     if isinstance(categories, (int, np.integer)) and not isinstance(categories, bool):
-        return tuple(range(integer(categories, "categories", minimum=2, maximum=2**24)))
-    if not isinstance(categories, (list, tuple, range)):
-        raise InvalidValueError("categories", got=categories, allowed="a number of at least 2, or a list of names")
+        return range(integer(categories, "categories", minimum=least, maximum=2**24, hint=hint))
     try:
-        distinct = len(set(categories))
-    except TypeError:
-        distinct = -1
-    if distinct != len(categories) or distinct < 2:
-        raise InvalidValueError("categories", got=categories, allowed="at least two different names")
-    return tuple(categories)
+        distinct = isinstance(categories, (list, tuple, range)) and len(set(categories)) == len(categories) >= least
+    except TypeError:  # a name that is no name: a list, a dictionary
+        distinct = False
+    if not distinct:
+        allowed = f"a number of at least {least}, or a list of at least {least} different names"
+        raise InvalidValueError("categories", got=categories, allowed=allowed, hint=hint)
+    return categories if isinstance(categories, range) else tuple(categories)  # type: ignore[arg-type]
 
 
 def shares(epsilon: Fraction) -> float:

@@ -29,12 +29,13 @@ from hush.mechanisms.base import choose, ordinary
 from hush.mechanisms.estimators.base import Estimate, read_delta
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
-from hush.mechanisms.randomized_response import codes
+from hush.mechanisms.randomized_response import codes, read_categories
 from hush.mechanisms.selection import PermuteAndFlip, TopK
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
 _MOST_CATEGORIES = 2**24
+_PUBLIC = "Categories are public: declare them, do not take them from the data."
 
 
 def histogram(
@@ -98,7 +99,7 @@ def mode(
     """
     relation = Neighbours.parse(neighbours)
     choose(method, ("exponential", "permute-and-flip"))
-    names, counts = _names(categories), tally(data, categories, None)
+    names, counts = read_categories(categories, least=1, hint=_PUBLIC), tally(data, categories, None)
     if method == "permute-and-flip":
         flip = PermuteAndFlip(sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
         return Estimate(
@@ -125,7 +126,7 @@ def top_k(
     ['a', 'b']
     """
     relation = Neighbours.parse(neighbours)
-    names, counts = _names(categories), tally(data, categories, None)
+    names, counts = read_categories(categories, least=1, hint=_PUBLIC), tally(data, categories, None)
     law = TopK(k=k, sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
     return Estimate(
         value=[names[index] for index in law.release(counts)],
@@ -152,33 +153,13 @@ def _edges(bins: int | Sequence[Number] | None, bounds: tuple[Number, Number] | 
     return bins
 
 
-def _names(categories: Any) -> Sequence[Any]:
-    if (
-        isinstance(categories, (int, np.integer))
-        and not isinstance(categories, bool)
-        and 1 <= categories <= _MOST_CATEGORIES
-    ):
-        return range(int(categories))
-    try:
-        distinct = isinstance(categories, (list, tuple, range)) and len(set(categories)) == len(categories) > 0
-    except TypeError:  # a name that is no name: a list, a dictionary
-        distinct = False
-    if not distinct:
-        raise InvalidValueError(
-            "categories", got=categories, allowed="a number of categories, or a list of different names",
-            hint="Categories are public: declare them, do not take them from the data.",
-        )  # fmt: skip
-    names: Sequence[Any] = categories
-    return names
-
-
 def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDArray[np.int64]:
     """Count rows exactly; nothing a row holds makes it fail."""
     if (categories is None) == (bins is None):
         raise InvalidValueError("categories", got=categories, allowed="given, or else 'bins', and not both")
     if bins is not None:
         return _binned(data, bins)
-    names = _names(categories)
+    names = read_categories(categories, least=1, hint=_PUBLIC)
     require_column(data)
     column = one_column(any_array(data, "data")) if not isinstance(data, (list, tuple)) else None
     if column is not None and column.dtype.kind in "iu" and isinstance(names, range) and names.step == 1:
