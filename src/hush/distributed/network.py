@@ -121,10 +121,6 @@ class _Room:
         self.session, self.server, self.seconds = session, server, seconds
         self.lines: dict[str, _Line] = {}
 
-    def close(self) -> None:
-        for line in self.lines.values():
-            line.socket.close()
-
     def gather(self) -> list[Message]:
         """Accept connections until every party has advertised, or the time is over."""
         strangers: list[_Line] = []
@@ -245,8 +241,8 @@ def aggregate(
     finally:
         if transcript is not None:
             transcript.extend(aggregator.transcript)
-        room.close()
-        server.close()
+        for open_socket in (*(line.socket for line in room.lines.values()), server):
+            open_socket.close()
 
 
 def join(

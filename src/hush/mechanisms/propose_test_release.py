@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -64,30 +65,21 @@ _LARGEST_EPSILON = 1 - Fraction(1, 10**12)  # of the Gaussian variant
 _INFINITE_DISTANCE = 2**62  # beyond every noise that is drawn
 
 
-class RefusedType:
+class RefusedType(Enum):
     """The type of ⊥: a mechanism looked, and chose not to answer. There is one value, `Refused`; it is false."""
 
-    __slots__ = ()
-    _only: Any = None
-
-    def __new__(cls) -> Self:
-        """Return the one value."""
-        if cls._only is None:
-            cls._only = super().__new__(cls)
-        only: Self = cls._only
-        return only
-
-    def __repr__(self) -> str:
-        return "Refused"
+    REFUSED = "Refused"
 
     def __bool__(self) -> bool:
         return False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (RefusedType, ())
+    def __repr__(self) -> str:
+        return "Refused"
+
+    __str__ = __repr__
 
 
-Refused: Final = RefusedType()
+Refused: Final = RefusedType.REFUSED
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -272,14 +272,16 @@ def local_sensitivity(
     For "ratio" the data are pairs (in the numerator, in the denominator) of booleans; for a "sum" or "mean" they may be
     rows of k numbers, and the sensitivity is in this ``norm`` (see above).
     """
-    return _at(statistic, data, None, bounds, Neighbours.parse(neighbours), q, step, norm)
+    return smooth_sensitivity(
+        statistic, data, beta=None, bounds=bounds, neighbours=neighbours, q=q, step=step, norm=norm
+    )
 
 
 def smooth_sensitivity(
     statistic: str,
     data: Any,
     *,
-    beta: Number,
+    beta: Number | None,
     bounds: Bounds = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     q: Number = Fraction(1, 2),
@@ -288,29 +290,26 @@ def smooth_sensitivity(
 ) -> Fraction | float:
     """Return a β-smooth upper bound of the local sensitivity, as an exact rational; a private number.
 
+    For no ``beta`` it is the local sensitivity itself.
+
     >>> smooth_sensitivity("median", [1, 2, 3, 4, 5], beta="0.1", bounds=(0, 10)) >= 1
     True
     """
-    return _at(statistic, data, beta, bounds, Neighbours.parse(neighbours), q, step, norm)
-
-
-def _at(
-    statistic: str,
-    data: Any,
-    beta: Number | None,
-    bounds: Bounds,
-    relation: Neighbours,
-    q: Number,
-    step: Number | None,
-    norm: str,
-) -> Fraction | float:
-    """Return the local sensitivity at ``data``, or with β a smooth bound of it."""
+    relation = Neighbours.parse(neighbours)
     _check(statistic, norm)
     decay = None if beta is None else smooth_rate(beta)
     if statistic in {"count", "histogram"}:
         return global_sensitivity(statistic, neighbours=relation)
     if statistic == "ratio":
-        return _ratio(data, decay or 0, relation)
+        try:
+            pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
+        except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
+            raise InvalidValueError(
+                "data", got=f"a value of type {type(data).__name__}", allowed="pairs of booleans, one a unit"
+            ) from None
+        size = int(np.count_nonzero(pairs[:, 1]))
+        share = _shrinking(size, decay) if decay else Fraction(1, max(size, 1))
+        return min(Fraction(1), relation.units_touched * share)
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
@@ -378,17 +377,6 @@ def _alike(coordinate: Fraction, dimension: int, norm: str) -> Fraction:
     if norm == "linf":
         return coordinate
     return coordinate * dimension if norm == "l1" else _root(coordinate**2 * dimension)
-
-
-def _ratio(data: Any, decay: Fraction | int, relation: Neighbours) -> Fraction:
-    try:
-        pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
-    except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
-        raise InvalidValueError(
-            "data", got=f"a value of type {type(data).__name__}", allowed="pairs of booleans, one a unit"
-        ) from None
-    size = int(np.count_nonzero(pairs[:, 1]))
-    return min(Fraction(1), relation.units_touched * (_shrinking(size, decay) if decay else Fraction(1, max(size, 1))))
 
 
 def _shrinking(n: int, decay: Fraction | int) -> Fraction:

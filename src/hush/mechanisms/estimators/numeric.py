@@ -334,7 +334,7 @@ def _lowest(a: int, b: int, scale: float, beta: float) -> float:
     """Return the least p with b - p(a+b) ≤ t, where |(1-p)Y - pX| exceeds t with probability at most ``beta``."""
 
     def outside(p: float) -> bool:
-        return b - p * (a + b) > mixed_half_width(1 - p, p, scale, beta)
+        return mixed_tail(1 - p, p, scale, b - p * (a + b)) < beta * (1 - 1e-9)
 
     if not outside(0.0) or outside(1.0):
         return 0.0 if not outside(0.0) else 1.0
@@ -345,30 +345,25 @@ def _lowest(a: int, b: int, scale: float, beta: float) -> float:
     return low
 
 
-def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
-    """Return t with P[|uX + vY| > t] ≤ ``beta`` for two discrete Laplace noises X, Y.
+def mixed_tail(u: float, v: float, scale: float, t: float) -> float:
+    """Return an upper bound of P[|uX + vY| > t] for two discrete Laplace noises X, Y.
 
     For continuous ones with p = u·scale > q = v·scale it is (p² e^(-t/p) - q² e^(-t/q))/(p² - q²), and
     (1 + t/2p) e^(-t/p) for p = q. A discrete one is more peaked than a continuous one rounded, since
     P[|X| > k] = 2r^(k+1)/(1+r) is at most r^(k+1/2), and symmetric unimodal sums keep that order (Birnbaum 1948):
-    rounding adds (u+v)/2.
+    rounding takes (u+v)/2 of t.
 
-    >>> mixed_half_width(1, 0, 10.0, 0.05), mixed_half_width(1, 1, 10.0, 0.05)
-    (30.457..., 42.13...)
+    >>> round(mixed_tail(1, 0, 10.0, 30.457), 5), round(mixed_tail(1, 1, 10.0, 42.13), 4), mixed_tail(1, 1, 10.0, 1)
+    (0.05, 0.05, 1.0)
     """
+    t -= (u + v) / 2
+    if t <= 0:
+        return 1.0
     p, q = scale * max(u, v), scale * min(u, v)
-
-    def tail(t: float) -> float:
-        if p - q < 1e-4 * p:
-            return (1 + t / (2 * p)) * math.exp(-t / p)
-        smaller = q * q * math.exp(-t / q) if q else 0.0
-        return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
-
-    low, high = 0.0, 2 * p * math.log(1 / beta)
-    while high - low > 1e-9 * high:  # the upper end is returned, which is the safe side
-        middle = (low + high) / 2
-        low, high = (middle, high) if tail(middle) > beta else (low, middle)
-    return high + (u + v) / 2
+    if p - q < 1e-4 * p:
+        return (1 + t / (2 * p)) * math.exp(-t / p)
+    smaller = q * q * math.exp(-t / q) if q else 0.0
+    return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
 
 
 def mean(

@@ -63,7 +63,7 @@ from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
 from hush.core.grid import add
 from hush.core.numbers import assign
-from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Sparse
+from hush.mechanisms.grouped.base import Histograms, OfHistograms, Sparse
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile import DrawnIntervals
 
@@ -75,7 +75,7 @@ _DESCENTS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedDistribution:
+class GroupedDistribution(OfHistograms):
     """Noisy hierarchical counts of every group, from which quantiles with intervals are read."""
 
     bins: int
@@ -88,11 +88,6 @@ class GroupedDistribution:
     """The number of grid points of the line; by default bins·cell."""
     cell: int = 1
     """The number of grid points of a bin."""
-    row_weight: int = 1
-    """W, the weight of a row of a unit with no more than ``rows`` rows."""
-    rows: int = 1
-    """The number of rows that one unit counts for in one group, at most."""
-    contribution: Contribution = ONE_GROUP
     children: int = field(init=False)
     """B, the number of children of a node."""
     levels: int = field(init=False)
@@ -118,11 +113,6 @@ class GroupedDistribution:
         elif self.rho is not None:
             noise = GroupedGaussian.for_rho(self.rho / levels, sensitivity=span, contribution=contribution)
         assign(self, children=children, levels=levels, noise=noise)
-
-    @property
-    def span(self) -> int:
-        """M: the most that the nodes of one level of one group change when one unit comes or goes, in ℓ₁."""
-        return self.row_weight * self.rows
 
     @property
     def event(self) -> Event:

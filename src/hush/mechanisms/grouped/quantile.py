@@ -129,11 +129,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import Event
 from hush.core import InvalidValueError
 from hush.core.numbers import assign
-from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse
-from hush.mechanisms.grouped.mode import bounded_range_event
+from hush.mechanisms.grouped.base import DrawnByWeight, Histograms, Integers, Sparse
 from hush.noise import select_each, uniform_integers
 
 END_WEIGHT = 10
@@ -390,23 +388,17 @@ _HARMLESS_EXPONENT = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedQuantile:
+class GroupedQuantile(DrawnByWeight):
     """Draws a quantile of every group's values on a line of grid points, and an interval around it."""
 
     fraction: Fraction
     """Which quantile; 0 for the least value and 1 for the greatest."""
     points: int
     """The number of grid points of the line."""
-    epsilon: Fraction
     confidence: float = 0.95
     """The probability with which intervals hold."""
     cell: int = 1
     """The number of neighbouring points that share one cell of a histogram."""
-    row_weight: int = 1
-    """W, the weight of a row of a unit with no more than ``rows`` rows."""
-    rows: int = 1
-    """The number of rows that one unit counts for in one group, at most."""
-    contribution: Contribution = ONE_GROUP
     fixed_size: bool = False
     """Whether neighbours replace one row by another of the same group, so that the number of rows is public."""
     spread: int = field(init=False)
@@ -462,20 +454,10 @@ class GroupedQuantile:
         return 2 * (b if self.fixed_size else max(a, b - a)) * self.row_weight * self.rows
 
     @property
-    def rate(self) -> Fraction:
-        """The factor of scores in the exponent, at which all groups together are ε-DP."""
-        return self.epsilon / (self.span * self.contribution.cells)
-
-    @property
     def reach(self) -> int:
         """The distance from the target up to which the histogram must be known point by point."""
         near = self.cut + self.spread
         return near if self.ties is None else max(near, self.cut + self.ties.spread, self.ties.window)
-
-    @property
-    def event(self) -> Event:
-        """The privacy event of a draw in every group."""
-        return bounded_range_event(self.epsilon, self.contribution)
 
     def release(self, histograms: Sequence[Sparse]) -> DrawnIntervals:
         """Draw the quantile of every group, as a grid point, and the half-width of its interval."""
