@@ -56,9 +56,6 @@ suspicion of p becomes at most e^ε·p/(1 - p + e^ε·p). At ε = 1 that takes 1
 **δ as an accident.** A mechanism that publishes each row outright with probability δ is (0, δ)-DP. Among n people it
 exposes somebody with probability 1-(1-δ)ⁿ, so δ must be far below 1/n.
 
->>> print(plain(1))
-With ε = 1, a suspicion of 50 in 100 about one person becomes at most 74 in 100
-and at least 26 in 100, whatever is published.
 >>> print(plain(0.1, delta="1e-3", size=1000))
 With ε = 0.1, a suspicion of 50 in 100 about one person becomes at most 53 in 100
 and at least 47 in 100, whatever is published.

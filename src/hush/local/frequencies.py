@@ -16,17 +16,11 @@ that, the others are uniform. For sets S ∋ v and S' ∌ v the ratio of probabi
 e^ε. Its variance is the smallest known; w = 1 is randomized response. A report has w numbers, so that it suits small
 domains.
 
->>> SubsetSelection(epsilon=1, categories=100).size
-27
-
 **Optimised local hashing**: a report is three small numbers, whatever the domain. Wang, Blocki, Li, Jha 2017. Hash the
 category into g ≈ e^ε + 1 cells by a function drawn for each person, and answer the cell by randomized response among g.
 Hash functions are (a·v + b mod P) mod g, P = 2³¹-1: two different categories meet with probability 1/g up to g/P <
 10⁻⁵. Estimating takes a pass over all reports per category; projective geometry response is as accurate and decodes at
 once.
-
->>> LocalHashing(epsilon=1, categories=1000).cells
-4
 
 **Projective geometry response**, for large domains, is nearly optimal and quick to decode. Feldman, Nelson, Nguyen,
 Talwar (ICML 2022). Take a prime r near e^ε+1 and the smallest t such that the projective space over the field of r

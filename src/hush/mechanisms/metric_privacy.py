@@ -16,8 +16,6 @@ distance is the same around every point, and `error` is its exact quantile. ``bi
 ``variance(value)`` is Var[d]; variance + bias² is the mean squared distance, on the integers the noise's variance.
 
 >>> ring = MetricExponential.on_cycle(12, epsilon=1)
->>> ring.alpha
-Fraction(1, 1)
 >>> ring.error(0.95), round(ring.bias(3), 3)
 (3.0, -0.836)
 >>> MetricExponential(points=[0, 1, 2], metric=lambda a, b: abs(a - b), epsilon=1, normaliser="constant")

@@ -25,8 +25,6 @@ is rounded up and b taken as a², so that P[Z > b/a] = P[Z > a] only falls.
 >>> test = ProposeTestRelease(epsilon=1, delta="1e-6", eta="0.5", step="0.01")
 >>> test.release(7, distance=0) is Refused or True      # with probability 1 - 10⁻⁶
 True
->>> ProposeTestRelease(epsilon=10**4, delta="0.5", eta=1, step="0.5").release(7, distance=1000)
-7.0
 >>> Refused
 Refused
 """

@@ -25,10 +25,7 @@ post-processing. A computed S is β-smooth with its rounding included (`hush.sen
 no mean, and `bias` is NaN. S is private, so these are for planning and for the owner's eyes. `for_error` takes a guess
 of S: as β grows with ε, and S falls with β, an S computed for a smaller ε is on the safe side.
 
->>> quiet = SmoothNoise(epsilon=1, step="0.001")
->>> quiet.beta
-Fraction(2, 7)
->>> quiet.release(0.25, "1e-9")
+>>> SmoothNoise(epsilon=1, step="0.001").release(0.25, "1e-9")
 0.25
 >>> SmoothNoise.for_error(3, smooth_sensitivity="0.1", step="0.001").error(smooth_sensitivity="0.1") <= 3
 True

@@ -88,7 +88,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
-from hush.core.grid import present
+from hush.core.grid import as_array, present
 from hush.core.rounding import ball, certified, flint, fraction_up, short_up
 
 Integers = npt.NDArray[np.int64]
@@ -330,7 +330,9 @@ def smooth_sensitivity(
     else:
         nested = getattr(data, "ndim", 1) == 2
     if nested:
-        x = rows_on_grid(data, lower, upper, grid)
+        matrix = as_matrix(data)
+        flat = grid.integers(matrix.ravel().tolist(), lower=lower, upper=upper, missing=(lower + upper) / 2)
+        x = np.asarray(flat, dtype=object).reshape(matrix.shape)
     else:
         x = grid.integers(present(data), lower=lower, upper=upper)[:, None]
     local, n = local_rows(statistic, x, first, last, relation, norm), len(x)
@@ -390,19 +392,21 @@ def _decayed(decay: Fraction | int, k: int) -> Fraction:
     return fraction_up(certified(lambda: flint().arb.exp(-ball(exponent))))
 
 
-def rows_on_grid(data: Any, lower: Fraction, upper: Fraction, grid: Grid) -> npt.NDArray[Any]:
-    """Return a matrix in whole steps; a missing number counts as the middle of the bounds."""
-    try:
-        matrix = np.array([list(row) for row in np.asarray(data, dtype=object)], dtype=object)
-        matrix = matrix.reshape(np.shape(data))
-    except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
-        matrix = np.empty(0)
+def as_matrix(data: Any) -> npt.NDArray[Any]:
+    """Return rows as a matrix; each number of a list is converted by itself, without a look at the others."""
+    if not isinstance(data, (list, tuple)):
+        matrix = as_array(data, "data")
+    else:
+        lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in data}
+        matrix = np.empty((len(data), lengths.pop() if len(lengths) == 1 else 0), dtype=object)
+        for index, row in enumerate(data if matrix.shape[1] else ()):
+            for to, value in enumerate(row):
+                matrix[index, to] = value
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InvalidValueError(
-            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row a unit"
+            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row of k ≥ 1 numbers a unit"
         )
-    flat = grid.integers(matrix.ravel().tolist(), lower=lower, upper=upper, missing=(lower + upper) / 2)
-    return np.asarray(flat, dtype=object).reshape(matrix.shape)
+    return matrix
 
 
 def size_of(moves: Sequence[Any], norm: str) -> Fraction:

@@ -15,13 +15,6 @@ Singer, Chandra 2008).
 
 **Repeated answers.** Independent unbiased answers y_i of variances v_i are best averaged with weights 1/v_i; the
 result has variance 1/Σ(1/v_i).
-
->>> nonnegative([5, -2, 3], total=6).tolist()
-[4.0, 0.0, 2.0]
->>> average([10, 14], variances=[1, 3])
-(11.0, 0.75)
->>> rounded([1.26, 2.5], step="0.5").tolist()
-[1.5, 2.5]
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ from hush.mechanisms.selection import PermuteAndFlip, TopK
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
-_MOST_CATEGORIES = 2**24
 _PUBLIC = "Categories are public: declare them, do not take them from the data."
 
 
@@ -59,7 +58,18 @@ def histogram(
     [100, 300]
     """
     relation = Neighbours.parse(neighbours)
-    counts = tally(data, categories, _edges(bins, bounds))
+    if isinstance(bins, (int, np.integer)):
+        number = integer(bins, "bins", minimum=1, maximum=2**24)
+        if bounds is None:
+            raise InvalidValueError(
+                "bounds", got=None, allowed="the ends of the bins, such as bounds=(0, 100)",
+                hint="Where bins lie is public: declare it, do not take it from the data.",
+            )  # fmt: skip
+        lower, upper = read_bounds(bounds)
+        bins = [lower + (upper - lower) * Fraction(i, number) for i in range(number + 1)]
+    elif bounds is not None:
+        raise InvalidValueError("bounds", got=bounds, allowed="only beside a number of bins; leave it out")
+    counts = tally(data, categories, bins)
     noise: GroupedLaplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=relation.units_touched)
@@ -137,28 +147,20 @@ def top_k(
     )
 
 
-def _edges(bins: int | Sequence[Number] | None, bounds: tuple[Number, Number] | None) -> Sequence[Number] | None:
-    """Return the edges of bins that are given as a number between bounds; edges that are given stay."""
-    if isinstance(bins, (int, np.integer)):
-        count = integer(bins, "bins", minimum=1, maximum=_MOST_CATEGORIES)
-        if bounds is None:
-            raise InvalidValueError(
-                "bounds", got=None, allowed="the ends of the bins, such as bounds=(0, 100)",
-                hint="Where bins lie is public: declare it, do not take it from the data.",
-            )  # fmt: skip
-        lower, upper = read_bounds(bounds)
-        return [lower + (upper - lower) * Fraction(i, count) for i in range(count + 1)]
-    if bounds is not None:
-        raise InvalidValueError("bounds", got=bounds, allowed="only beside a number of bins; leave it out")
-    return bins
-
-
 def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDArray[np.int64]:
     """Count rows exactly; nothing a row holds makes it fail."""
     if (categories is None) == (bins is None):
         raise InvalidValueError("categories", got=categories, allowed="given, or else 'bins', and not both")
     if bins is not None:
-        return _binned(data, bins)
+        if not isinstance(bins, (list, tuple, range, np.ndarray)) or np.ndim(bins) != 1:
+            raise InvalidValueError("bins", got=bins, allowed="a list of at least two edges in increasing order")
+        edges = [exact(edge, "bins") for edge in bins]
+        if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+            raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
+        column = as_floats(present(data))
+        inside = column[(column >= float(edges[0])) & (column <= float(edges[-1]))]
+        cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
+        return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)
     names = read_categories(categories, least=1, hint=_PUBLIC)
     require_column(data)
     column = one_column(any_array(data, "data")) if not isinstance(data, (list, tuple)) else None
@@ -167,15 +169,3 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
         return np.bincount(inside, minlength=len(names)).astype(np.int64)
     code = codes(data, tuple(names))
     return np.bincount(code[code >= 0], minlength=len(names)).astype(np.int64)
-
-
-def _binned(data: Any, bins: Sequence[Number]) -> npt.NDArray[np.int64]:
-    if not isinstance(bins, (list, tuple, range, np.ndarray)) or np.ndim(bins) != 1:
-        raise InvalidValueError("bins", got=bins, allowed="a list of at least two edges in increasing order")
-    edges = [exact(edge, "bins") for edge in bins]
-    if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
-        raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
-    column = as_floats(present(data))
-    inside = column[(column >= float(edges[0])) & (column <= float(edges[-1]))]
-    cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
-    return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)

@@ -21,12 +21,6 @@ mean or ratio is found by moving A and B to the ends of their intervals.
 
 **Means under replace.** n is public, so Δ = R/n and there is nothing to estimate: M/n for salaries in [0, M].
 
->>> ages = [30] * 500 + [40] * 500
->>> 34.9 < float(sum(ages, bounds=(0, 120), epsilon=100)) / 1000 < 35.1
-True
->>> smokers, cancer = [True] * 800 + [False] * 200, [True] * 80 + [False] * 920
->>> 0.09 < float(ratio(cancer, smokers, epsilon=10)) < 0.11
-True
 
 **Clipping privately.** With wide bounds the noise of a mean, (upper - lower)/nε, drowns it. So an eighth of ε goes to
 the median m, a quarter to the upper quartile r of |x - m|, and rows are clipped to m ± 4r, within the bounds; the
@@ -75,7 +69,7 @@ import numpy.typing as npt
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent, Event
 from hush.core import InvalidValueError, Neighbours, Number, integer, positive
-from hush.core.grid import as_array, as_column, number, present, row_grid, row_steps
+from hush.core.grid import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, default_step, ordinary
 from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators.base import (
@@ -92,7 +86,7 @@ from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace
 from hush.mechanisms.grouped.base import integer_array
 from hush.mechanisms.laplace import Laplace
-from hush.sensitivity.statistics import global_sensitivity, read_bounds
+from hush.sensitivity.statistics import as_matrix, global_sensitivity, read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
 _RADII_KEPT = 4
@@ -475,7 +469,7 @@ def vector_mean(
     [1.0, 5.0, 9.0]
     """
     relation, (lower, upper) = Neighbours.parse(neighbours), read_bounds(bounds)
-    matrix = _matrix(data)
+    matrix = as_matrix(data)
     n, k = matrix.shape
     grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"))
     middle = (lower + upper) / 2
@@ -521,23 +515,6 @@ def vector_mean(
         method=type(law).__name__.lower(),
         half_width=half_width,
     )
-
-
-def _matrix(data: Any) -> npt.NDArray[Any]:
-    """Return rows as a matrix; each number is converted by itself, without a look at the others."""
-    if not isinstance(data, (list, tuple)):
-        matrix = as_array(data, "data")
-    else:
-        lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in data}
-        matrix = np.empty((len(data), lengths.pop() if len(lengths) == 1 else 0), dtype=object)
-        for index, row in enumerate(data if matrix.shape[1] else ()):
-            for to, value in enumerate(row):
-                matrix[index, to] = value
-    if matrix.ndim != 2 or not matrix.shape[1]:
-        raise InvalidValueError(
-            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row of k ≥ 1 numbers a unit"
-        )
-    return matrix
 
 
 def vector_noise(

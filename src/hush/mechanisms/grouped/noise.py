@@ -104,11 +104,6 @@ class _GroupedNoise:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
         return np.asarray(_quantiles(self, size)[noise.permutation(size)])
 
-    @property
-    def singles(self) -> list[Any]:
-        """The independent noises that this one is the sum of."""
-        return [self]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedLaplace(_GroupedNoise):
@@ -337,11 +332,6 @@ class SummedNoise:
     times: int
 
     @property
-    def singles(self) -> list[GroupedNoise]:
-        """The independent noises that this one is the sum of."""
-        return [self.law] * self.times
-
-    @property
     def variance(self) -> float:
         """The variance of the sum: ``times`` that of the law."""
         return self.times * self.law.variance
@@ -387,7 +377,7 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     summed = any(isinstance(law, SummedNoise) for _, law in parts)
     if summed and sum(law.times for _, law in parts) > _MOST_EXACT_NOISES:
         return _normal_half_width(parts, confidence)
-    parts = [(factor, single) for factor, law in parts for single in law.singles]
+    parts = [(factor, _single(law)) for factor, law in parts for _ in range(law.times)]
     sigmas = [float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian)]
     if len(sigmas) == len(parts):
         width = NormalDist().inv_cdf((1 + confidence) / 2) * math.hypot(*sigmas)
@@ -396,6 +386,10 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
         return _union_bound(parts, confidence)
     scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, GroupedLaplace)]
     return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
+
+
+def _single(law: GroupedNoise | SummedNoise) -> GroupedNoise:
+    return law.law if isinstance(law, SummedNoise) else law
 
 
 def _union_bound(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
@@ -410,7 +404,7 @@ def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNois
     variance = fourth = 0.0
     for factor, law in parts:
         spread = float(factor) ** 2 * law.variance
-        variance, fourth = variance + spread, fourth + law.singles[0].excess * spread**2 / law.times
+        variance, fourth = variance + spread, fourth + _single(law).excess * spread**2 / law.times
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
     # Half a step of each lattice is added: the normal law is continuous.
