@@ -109,6 +109,13 @@ def test_any_answer_gives_a_report(answer):
     survey.first().release(answer)
 
 
+def test_short_words_are_found_at_an_epsilon_of_plain_responses():
+    """Their padding is part of the candidate: an array of bytes once lost it. Of 300 people all but some tell."""
+    survey = local.heavy_hitters(epsilon=14, length=3, keep=1)
+    assert type(survey.first().oracle).__name__ == "RandomizedResponse"
+    assert survey.run(["a"] * 300).words == ("a",)
+
+
 def test_vectors_that_are_none_count_as_zero():
     mechanism = LocalVectorMean(epsilon=4, dimensions=3)
     rows = np.array([[math.nan, 0, 0], [math.inf, 1, 1], [1e300, 1e300, 0], [0, 0, 0]])
