@@ -110,17 +110,13 @@ class _Window:
 
     def variance(self, v: float) -> float:
         """Return the variance of the estimate for a value v; that of the random rounding of b included."""
-        m, w, c = self.reports, self.width, self.base
-        begin = (m - w) * (v + 1) / 2
-        low = min(math.floor(begin), m - w - 1)
-        second = 0.0
-        # E[report²] over the two whole beginnings b next to the real one.
+        begin = (self.reports - self.width) * (v + 1) / 2
+        low = min(math.floor(begin), self.reports - self.width - 1)
+        law = np.full(self.reports, self.base)
+        # The two whole beginnings b next to the real one, and how likely each is.
         for b, chance in ((low, low + 1 - begin), (low + 1, begin - low)):
-            squares = c * (m - 1) * m * (2 * m - 1) / 6
-            inside = (w - 1) * w * (2 * w - 1) / 6 + b * w * (w - 1) + w * b * b
-            second += chance * (squares + (self.odds - 1) * c * inside)
-        centre = c * m * (m - 1) / 2 + self.slope * (begin + (w - 1) / 2)
-        return (second - centre**2) * (2 / (self.slope * (m - w))) ** 2
+            law[b : b + self.width] += chance * (self.odds - 1) * self.base
+        return float(law @ (self.estimate(np.arange(self.reports)) - v) ** 2)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

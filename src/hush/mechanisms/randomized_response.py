@@ -142,8 +142,17 @@ class FrequencyOracle(ReadableRepr):
         """Return a half-width that holds for ``categories`` frequencies at once, whatever the true ones are."""
         (p, q), side, reports = self.support, _side(confidence, categories), integer(count, "count", minimum=1)
         # No frequency is known yet: the half-widths of f = 0 and f = 1, on both sides, bound those between (see above).
-        offsets = [_deviation(reports, coin, side) for end in (p, q) for coin in (end, 1 - end)]
-        return max(offsets) / (reports * (p - q)) * (1 + 1e-12)  # raised by more than the float error
+        largest = 0.0
+        for coin in (p, 1 - p, q, 1 - q):
+            # d with P[X > mean + d] ≤ side for a binomial X: the least one, plus an interpolated part of a step. The
+            # tail is constant between whole numbers, at the height of the next one; a line between logarithms is above.
+            start, law = _binomial(reports, coin)
+            tails = _tails(law)
+            index = int(np.argmax(tails <= side))
+            certain = tails[index] <= 0
+            part = 0.0 if certain else math.log(tails[index - 1] / side) / math.log(tails[index - 1] / tails[index])
+            largest = max(largest, start + index - 1 + part - reports * coin)
+        return largest / (reports * (p - q)) * (1 + 1e-12)  # raised by more than the float error
 
     def errors(
         self, estimates: Any, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1
@@ -273,17 +282,6 @@ def _binomial(count: int, p: float) -> tuple[int, npt.NDArray[np.float64]]:
 def _tails(law: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return P[X ≥ x] for each value x of a law, and a final 0."""
     return np.append(np.cumsum(law[::-1])[::-1], 0.0)
-
-
-def _deviation(count: int, p: float, side: float) -> float:
-    """Return d with P[X > mean + d] ≤ ``side`` for a binomial X: the least one, plus an interpolated part of a step."""
-    start, law = _binomial(count, p)
-    tails = _tails(law)
-    index = int(np.argmax(tails <= side))
-    # The tail is constant between whole numbers, at the height of the next one; a line between the logarithms is above.
-    certain = tails[index] <= 0
-    share = 0.0 if certain else math.log(tails[index - 1] / side) / math.log(tails[index - 1] / tails[index])
-    return max(0.0, start + index - 1 + share - count * p)
 
 
 def _fewest(least: int, n: int, p: float, q: float, side: float) -> int:

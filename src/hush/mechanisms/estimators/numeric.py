@@ -395,9 +395,18 @@ def mean(
     if method is None:
         method = "clipped" if bounds is None else "auto" if relation is Neighbours.ADD_REMOVE else "bounded"
     choose(method, ("bounded", "clipped", "auto", "median-of-means"))
-    if method == "median-of-means":
-        return _median_of_means(data, bounds, epsilon, delta, relation, step, eta, groups)
     ends, unit = wide_bounds(bounds, step)
+    if method == "median-of-means":
+        group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1  # odd: the median is one of the means
+        x, grid, *_ = read_column(data, ends, unit, relation, machine=True)
+        # Rows are assigned to groups at random, independently of their values; a neighbour changes one of the means.
+        group = noises.uniform_integer(group_count, len(x))
+        sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
+        np.add.at(sums, group, x.astype(object))
+        blank = round((ends[0] + ends[1]) / 2 / grid.step)
+        means = [round(Fraction(int(s), int(k))) if k else blank for s, k in zip(sums, sizes, strict=True)]
+        slip, ordered = read_delta(delta, len(x), relation), np.sort(np.array(means, dtype=np.int64))
+        return propose_median(ordered, grid.step, epsilon, slip, eta, answers=unit)
     if method == "bounded" and bounds is not None:
         return bounded_mean(data, ends, epsilon, relation, unit)
     budget, (lower, upper) = ordinary(epsilon, "epsilon"), ends
@@ -424,31 +433,6 @@ def mean(
         unit="value" if method == "bounded" else "of the clipped mean",
         half_width=clipped_mean.half_width,
     )
-
-
-def _median_of_means(
-    data: Any,
-    bounds: Bounds,
-    epsilon: Number,
-    delta: Number | None,
-    relation: Neighbours,
-    step: Number | None,
-    eta: Number | None,
-    groups: int,
-) -> Estimate:
-    """Release the median of the groups' means; a neighbour changes one of the K means, by any amount."""
-    group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1  # odd: the median is one of the means
-    ends, unit = wide_bounds(bounds, step)
-    x, grid, *_ = read_column(data, ends, unit, relation, machine=True)
-    # Rows are assigned to groups at random, independently of their values.
-    group = noises.uniform_integer(group_count, len(x))
-    sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
-    np.add.at(sums, group, x.astype(object))
-    middle = round((ends[0] + ends[1]) / 2 / grid.step)
-    means = [round(Fraction(int(s), int(k))) if k else middle for s, k in zip(sums, sizes, strict=True)]
-    slip = read_delta(delta, len(x), relation)
-    ordered = np.sort(np.array(means, dtype=np.int64))
-    return propose_median(ordered, grid.step, epsilon, slip, eta, answers=unit)
 
 
 def vector_mean(
