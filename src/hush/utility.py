@@ -98,7 +98,7 @@ from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, positive, probability
 from hush.core.errors import members
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, float_up, fraction_up, precision
+from hush.core.rounding import ball, certified, precision, up
 from hush.mechanisms.base import Additive
 from hush.mechanisms.estimators.base import propose_delta
 from hush.mechanisms.estimators.numeric import vector_noise as vector_noise  # noqa: PLC0414 - offered here too
@@ -108,9 +108,7 @@ from hush.mechanisms.laplace import Laplace
 def posterior(epsilon: Number, *, prior: Number = Fraction(1, 2)) -> float:
     """Return the largest probability that a suspicion of ``prior`` can become, rounded up."""
     p, exact_epsilon = fraction_between(prior, "prior"), nonnegative(epsilon, "epsilon")
-    return min(
-        1.0, float_up(fraction_up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(exact_epsilon)).exp()))))
-    )
+    return min(1.0, up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(exact_epsilon)).exp()))))
 
 
 def exposure(delta: Number, size: int) -> float:
@@ -122,7 +120,7 @@ def exposure(delta: Number, size: int) -> float:
     slip, n = probability(delta, "delta"), integer(size, "size", minimum=1)
     if slip in {0, 1}:
         return float(slip)
-    return float_up(fraction_up(certified(lambda: -((1 - ball(slip)).log() * n).expm1())))
+    return up(certified(lambda: -((1 - ball(slip)).log() * n).expm1()))
 
 
 def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior: Number = Fraction(1, 2)) -> str:

@@ -57,7 +57,7 @@ import numpy.typing as npt
 from hush import noise
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.grid import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
-from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_up, smallest_decimal
+from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_up, smallest_decimal, up
 
 _SMALLEST_PARAMETER, _LARGEST_PARAMETER = Fraction(1, 10**150), Fraction(10**150)
 
@@ -341,4 +341,4 @@ class RoundedNoise:
             square = 2 / ((power - 2) * (power - 3)) if self.law == "polynomial" else angle.sin() / (3 * angle).sin()
             return (square.sqrt() * s + half) ** 2
 
-        return float_up(fraction_up(certified(value, bits=53 if self.law == "laplace" else 40)))
+        return up(certified(value, bits=53 if self.law == "laplace" else 40))

@@ -41,7 +41,7 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, float_up, fraction_up
+from hush.core.rounding import ball, certified, float_up, up
 from hush.mechanisms.base import HALF_A_STEP, Calibrated, choose, confidence_level, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import chances, moments
@@ -200,7 +200,7 @@ class MetricExponential(Calibrated):
             return 0.0
         if self.normaliser == "any":
             # Each of the n - 1 other points beyond α·ln((n-1)/β) has at most β/(n-1) of the nearest one's probability.
-            return float_up(fraction_up(certified(lambda: ball(rivals / miss).log() * ball(self.alpha), bits=40)))
+            return up(certified(lambda: ball(rivals / miss).log() * ball(self.alpha), bits=40))
         # Distances are alike around every point: their law around the first one is that around any, from the far end.
         away = self._distances(self.points[0])
         masses = chances(-np.array(away, dtype=object), 1 / self.alpha).tolist()

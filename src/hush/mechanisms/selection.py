@@ -115,7 +115,7 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent, PermuteAndFlipEven
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.grid import as_array, number
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, flint, float_up, fraction_up, precision
+from hush.core.rounding import ball, certified, flint, float_up, precision, up
 from hush.mechanisms.base import HALF_A_STEP, Calibrated, confidence_level, ordinary
 
 _LARGEST_SCORE = 10**150
@@ -150,7 +150,7 @@ class _ByScores(Calibrated):
 
     def _behind(self, odds: Fraction) -> float:
         """Return ln(odds)/rate, rounded up."""
-        return float_up(fraction_up(certified(lambda: ball(odds).log() / ball(self.rate), bits=40)))
+        return up(certified(lambda: ball(odds).log() / ball(self.rate), bits=40))
 
     def _rivals(self, scores: Any, candidates: int) -> int:
         """Return the number of other candidates; refuse scores where their number is given."""
@@ -167,7 +167,7 @@ class _ByScores(Calibrated):
             return -math.inf if rivals else 0.0
         # Worst where all rivals tie: the maximum over the gap, W((n-1)/e)/rate, with Lambert's W. Rounded up.
         worst = certified(lambda: (ball(rivals) * (-ball(1)).exp()).lambertw() / ball(self.rate), bits=40)
-        return -float_up(fraction_up(worst)) * getattr(self, "k", 1)
+        return -up(worst) * getattr(self, "k", 1)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -211,7 +211,7 @@ class Choosing(_ByScores):
         if rivals == 1:
             return float_up(2 / self.rate**2)
         worst = certified(lambda: ((ball(rivals).log() + 1) ** 2 + 1) / ball(self.rate) ** 2, bits=40)
-        return float_up(fraction_up(worst))
+        return up(worst)
 
 
 def truth(value: object, parameter: str) -> bool:

@@ -81,6 +81,13 @@ class Estimate:
         return f"Estimate({self.value!r}, {self.method})"
 
 
+def estimated(
+    law: Any, value: Any, method: str, half_width: Callable[[Fraction], Any], *, unit: str = "value"
+) -> Estimate:
+    """Return a private answer at the price of the mechanism that gave it."""
+    return Estimate(value=value, event=law.event, method=method, half_width=half_width, unit=unit)
+
+
 def propose_delta(size: int | None = None) -> Fraction:
     """Return a δ: n^{-1.1} for a public n, rounded down to two digits, else 10⁻⁶ (THEORY item 4).
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from hush.core import InvalidValueError, Neighbours, Number, exact, integer
 from hush.core.grid import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.estimators.base import Estimate, read_delta
+from hush.mechanisms.estimators.base import Estimate, estimated, read_delta
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
 from hush.mechanisms.randomized_response import codes, read_categories
@@ -82,7 +83,7 @@ def histogram(
         touched = relation.units_touched
         sensitivity = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
         noise = Gaussian(sensitivity=sensitivity, epsilon=epsilon, delta=slip, step=1, coordinates=touched)
-    return Estimate(value=noise.release(counts), event=noise.event, method=method, half_width=noise.error)
+    return estimated(noise, noise.release(counts), method, noise.error)
 
 
 def mode(
@@ -112,18 +113,13 @@ def mode(
     names, counts = read_categories(categories, least=1, hint=_PUBLIC), tally(data, categories, None)
     if method == "permute-and-flip":
         flip = PermuteAndFlip(sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
-        return Estimate(
-            value=names[flip.release(counts)],
-            event=flip.event,
-            method=method,
-            unit="count",
-            half_width=lambda c: flip.error(c, candidates=len(names)),
-        )
+        chosen, half_width = names[flip.release(counts)], partial(flip.error, candidates=len(names))
+        return estimated(flip, chosen, method, half_width, unit="count")
     # Replacing a row moves one count up and another down: as if one row counted twice.
     law = GroupedMode(values=len(names), epsilon=ordinary(epsilon, "epsilon"), rows=relation.units_touched)
     occupied = np.flatnonzero(counts)
     (number,) = law.release([Sparse(bins=occupied, weights=counts[occupied])]).tolist()
-    return Estimate(value=names[number], event=law.event, method=method, unit="count", half_width=law.error)
+    return estimated(law, names[number], method, law.error, unit="count")
 
 
 def top_k(
@@ -138,13 +134,8 @@ def top_k(
     relation = Neighbours.parse(neighbours)
     names, counts = read_categories(categories, least=1, hint=_PUBLIC), tally(data, categories, None)
     law = TopK(k=k, sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
-    return Estimate(
-        value=[names[index] for index in law.release(counts)],
-        event=law.event,
-        method="top-k",
-        unit="count",
-        half_width=lambda c: law.error(c, candidates=len(names)),
-    )
+    chosen = [names[index] for index in law.release(counts)]
+    return estimated(law, chosen, "top-k", partial(law.error, candidates=len(names)), unit="count")
 
 
 def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDArray[np.int64]:

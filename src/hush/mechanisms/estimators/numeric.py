@@ -75,6 +75,7 @@ from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators.base import (
     Bounds,
     Estimate,
+    estimated,
     read_column,
     read_delta,
     require_bounds,
@@ -114,7 +115,7 @@ def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMO
     else:
         true = len(values)
     noise = Laplace(sensitivity=1, epsilon=epsilon)
-    return Estimate(value=noise.release(true), event=noise.event, method="laplace", half_width=noise.error)
+    return estimated(noise, noise.release(true), "laplace", noise.error)
 
 
 def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
@@ -151,12 +152,7 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     # Rounding moves the sum by half a step of the answers' grid. Under replace n is public, and the rounding of rows is
     # included too.
     moved = (0 if answers == grid.step else answers / 2) + (0 if relation is ADD_REMOVE else len(x) * grid.step)
-    return Estimate(
-        value=noise.release(value),
-        event=noise.event,
-        method=type(noise).__name__.lower(),
-        half_width=lambda c: noise.error(c) + float(moved),
-    )
+    return estimated(noise, noise.release(value), method, lambda c: noise.error(c) + float(moved))
 
 
 def bounded_mean(
@@ -172,12 +168,7 @@ def bounded_mean(
         noisy = noise.release(total(x, max(abs(first), abs(last))))
         scale = grid.step / max(n, 1)
         value = float(min(max(noisy * scale, lower), upper)) if n else float((lower + upper) / 2)
-        return Estimate(
-            value=value,
-            event=noise.event,
-            method="laplace",
-            half_width=lambda c: noise.error(c) * float(scale) + float(grid.step),
-        )
+        return estimated(noise, value, "laplace", lambda c: noise.error(c) * float(scale) + float(grid.step))
     above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
     # A row adds t to one half and w - t to the other: w in ℓ₁, charged as one number (`hush.mechanisms.grouped.noise`).
     pair = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=max(width, 1))
@@ -221,7 +212,7 @@ def variance(
         low, high = max(low - float(grid.step), 0.0), high + float(grid.step)
         return max(value - low**2, high**2 - value)
 
-    return Estimate(value=value, event=noise.event, method="laplace", half_width=half_width)
+    return estimated(noise, value, "laplace", half_width)
 
 
 def std(
@@ -248,7 +239,7 @@ def std(
         low, high = math.sqrt(max(squared.value - error, 0.0)), math.sqrt(squared.value + error)
         return max(value - low, high - value)
 
-    return Estimate(value=value, event=squared.event, method="laplace", half_width=half_width)
+    return estimated(squared, value, "laplace", half_width)
 
 
 def spread(squares: float, cross: float, opposite: float) -> float:
@@ -321,7 +312,7 @@ def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float
         ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (_lowest(a, b, scale_, beta), 1 - _lowest(b, a, scale_, beta))
         return max(abs(scale(end) - value) for end in ends) + moved
 
-    return Estimate(value=value, event=noise.event, method="laplace", half_width=half_width)
+    return estimated(noise, value, "laplace", half_width)
 
 
 def _lowest(a: int, b: int, scale: float, beta: float) -> float:

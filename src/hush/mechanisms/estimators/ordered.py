@@ -45,6 +45,7 @@ from hush.mechanisms.estimators.base import (
     USUAL,
     Bounds,
     Estimate,
+    estimated,
     read_column,
     read_delta,
     require_bounds,
@@ -112,7 +113,7 @@ def median(
         value = law.release(middle * grid.step, smooth_sensitivity)
         clamped = builtins.min(builtins.max(value, float(lower)), float(upper))
         # The scale of the noise depends on the data, so no half-width can be shown.
-        return Estimate(value=clamped, event=law.event, method=f"smooth {law.noise}", half_width=lambda _: math.nan)
+        return estimated(law, clamped, f"smooth {law.noise}", lambda _: math.nan)
     slip = read_delta(delta, len(x), relation)
     return propose_median(x, grid.step, epsilon, slip, eta, "laplace" if noise is None else noise, answers=unit)
 
@@ -148,12 +149,8 @@ def propose_median(
     position = rank(len(x), _HALF)
     middle = int(x[position - 1]) if len(x) else 0
     value = law.release(middle * step, instability(x, position, proposed))
-    return Estimate(
-        value=value,
-        event=law.event,
-        method=f"propose-test-release {noise}",
-        half_width=lambda c: law.error(c) + float(step),  # rows have moved by at most a step
-    )
+    # Rows have moved by at most a step.
+    return estimated(law, value, f"propose-test-release {noise}", lambda c: law.error(c) + float(step))
 
 
 def quantile(
@@ -183,12 +180,7 @@ def quantile(
     value, half = law.interval(data)
     # Beyond the confidence that was drawn at only the bounds are known.
     everything = builtins.max(value - float(law.lower), float(law.upper) - value)
-    return Estimate(
-        value=value,
-        event=law.event,
-        method="exponential",
-        half_width=lambda c: half if c <= law.confidence else everything,
-    )
+    return estimated(law, value, "exponential", lambda c: half if c <= law.confidence else everything)
 
 
 def quantiles(
