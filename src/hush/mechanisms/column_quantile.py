@@ -128,9 +128,14 @@ class Quantile(ReadableRepr):
 
     def interval(self, data: Any) -> tuple[Any, float]:
         """Return a grid point, and the half-width of its interval in units of the value."""
+        index, half = self.draw(present(data))
+        return on_grid(index, self.step), float(half * self.step)
+
+    def draw(self, values: npt.NDArray[Any]) -> tuple[int, int]:
+        """Return the released grid point and the half-width in steps, for values without missing ones."""
         mechanism = self.mechanism
-        drawn = mechanism.release([self.histogram(present(data), mechanism)])
-        return on_grid(self.ends[0] + int(drawn.index[0]), self.step), float(int(drawn.half[0]) * self.step)
+        drawn = mechanism.release([self.histogram(values, mechanism)])
+        return self.ends[0] + int(drawn.index[0]), int(drawn.half[0])
 
     def draw_point(self, values: npt.NDArray[Any]) -> int:
         """Return a grid point in steps that aims at the quantile itself, without an interval, at the same price.

@@ -230,12 +230,12 @@ class Gaussian(Calibrated, Symmetric):
         sigma, step = self.sigma / self.step, self.step
         if self.discrete:
             # Whole vectors at ℓ₂ distance 1 differ in one coordinate, by 1.
-            whole = "whole" if self.sensitivity <= step else "none"
+            columns = "whole" if self.sensitivity <= step else "none"
             return release_on_grid(
                 value,
                 step=step,
                 draw=lambda size: noise.discrete_gaussian(size=size, variance=sigma**2),
-                vectors=whole if self.coordinates is None else "any",
+                vectors=columns if self.coordinates is None else "any",
                 allowed="one number, or an array of integers with a sensitivity of one step",
                 hint="Give the mechanism coordinates=…: how many of the numbers a neighbour can change.",
             )

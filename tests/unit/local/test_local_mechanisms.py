@@ -8,7 +8,7 @@ import pytest
 
 from hush import local
 from hush.core import InvalidValueError
-from hush.local import LocalMean, LocalVectorMean, ProjectiveGeometry
+from hush.local import HeavyHitters, LocalMean, LocalVectorMean, ProjectiveGeometry
 from hush.local.frequencies import _numbers, _points, _vectors, frequency
 from hush.local.means import _best, _moments, _threshold, vectors_of
 from hush.mechanisms.randomized_response import _binomial
@@ -111,7 +111,7 @@ def test_any_answer_gives_a_report(answer):
 
 def test_short_words_are_found_at_an_epsilon_of_plain_responses():
     """Their padding is part of the candidate: an array of bytes once lost it. Of 300 people all but some tell."""
-    survey = local.heavy_hitters(epsilon=14, length=3, keep=1)
+    survey = HeavyHitters(epsilon=14, length=3, keep=1)
     assert type(survey.first().oracle).__name__ == "RandomizedResponse"
     assert survey.run(["a"] * 300).words == ("a",)
 
