@@ -85,7 +85,7 @@ class _Line:
         self.socket.sendall(struct.pack(">I", len(data)) + data)
 
     def receive(self) -> Message | None:
-        """Read what has arrived; return a message once it is whole, and fail if the other side is gone."""
+        """Read the bytes that have arrived; return a complete message or None, and fail if the other side is gone."""
         try:
             data = self.socket.recv(1 << 20)
         except OSError:

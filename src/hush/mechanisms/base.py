@@ -207,7 +207,7 @@ class Calibrated(ReadableRepr):
 
     @classmethod
     def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
-        """Return the mechanism of this ε, once one of these parameters has been made and so checked."""
+        """Return the mechanism of this ε; a mechanism of these parameters was made, and so checked, before."""
         return cls(epsilon=epsilon, **parameters)  # type: ignore[call-arg]
 
     def _limit(self, **_asked: Any) -> str:
@@ -314,7 +314,7 @@ class RoundedNoise:
         return fraction_up(certified(width, bits=40))
 
     def variance(self, scale: Fraction) -> float:
-        """Return the variance, in squared steps, at a scale in steps; for the Cauchy law an upper bound of it."""
+        """Return the variance, in squared steps, at a scale in steps; for the Cauchy law an upper bound."""
         if self.law in {"polynomial", "cauchy"} and self.power <= 3:
             return math.inf
         if self.law == "gaussian":

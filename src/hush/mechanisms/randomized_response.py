@@ -139,7 +139,7 @@ class FrequencyOracle(ReadableRepr):
         return (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (reports * (p - q) ** 2)
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
-        """Return a half-width that holds for ``categories`` frequencies at once, whatever the true ones are."""
+        """Return a half-width that holds for ``categories`` frequencies at once, for all true frequencies."""
         (p, q), side, reports = self.support, _side(confidence, categories), integer(count, "count", minimum=1)
         # No frequency is known yet: the half-widths of f = 0 and f = 1, on both sides, bound those between (see above).
         largest = 0.0

@@ -375,7 +375,7 @@ def _root(square: Fraction) -> Fraction:
 
 
 def _alike(coordinate: Fraction, dimension: int, norm: str) -> Fraction:
-    """Return the norm of a vector of so many equal coordinates."""
+    """Return the norm of a vector of equal coordinates."""
     if norm == "linf":
         return coordinate
     return coordinate * dimension if norm == "l1" else _root(coordinate**2 * dimension)
