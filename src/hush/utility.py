@@ -56,9 +56,6 @@ suspicion of p becomes at most e^ε·p/(1 - p + e^ε·p). At ε = 1 that takes 1
 **δ as an accident.** A mechanism that publishes each row outright with probability δ is (0, δ)-DP. Among n people it
 exposes somebody with probability 1-(1-δ)ⁿ, so δ must be far below 1/n.
 
->>> print(plain(1))
-With ε = 1, a suspicion of 50 in 100 about one person becomes at most 74 in 100
-and at least 26 in 100, whatever is published.
 >>> print(plain(0.1, delta="1e-3", size=1000))
 With ε = 0.1, a suspicion of 50 in 100 about one person becomes at most 53 in 100
 and at least 47 in 100, whatever is published.
@@ -101,7 +98,7 @@ from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, positive, probability
 from hush.core.errors import members
 from hush.core.numbers import assign
-from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_up, precision
+from hush.core.rounding import ball, certified, precision, up
 from hush.mechanisms.base import Additive
 from hush.mechanisms.estimators.base import propose_delta
 from hush.mechanisms.estimators.numeric import vector_noise as vector_noise  # noqa: PLC0414 - offered here too
@@ -111,9 +108,7 @@ from hush.mechanisms.laplace import Laplace
 def posterior(epsilon: Number, *, prior: Number = Fraction(1, 2)) -> float:
     """Return the largest probability that a suspicion of ``prior`` can become, rounded up."""
     p, exact_epsilon = fraction_between(prior, "prior"), nonnegative(epsilon, "epsilon")
-    return min(
-        1.0, float_up(fraction_up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(exact_epsilon)).exp()))))
-    )
+    return min(1.0, up(certified(lambda: 1 / (1 + ball((1 - p) / p) * (-ball(exact_epsilon)).exp()))))
 
 
 def exposure(delta: Number, size: int) -> float:
@@ -125,7 +120,7 @@ def exposure(delta: Number, size: int) -> float:
     slip, n = probability(delta, "delta"), integer(size, "size", minimum=1)
     if slip in {0, 1}:
         return float(slip)
-    return float_up(fraction_up(certified(lambda: -((1 - ball(slip)).log() * n).expm1())))
+    return up(certified(lambda: -((1 - ball(slip)).log() * n).expm1()))
 
 
 def plain(epsilon: Number, *, delta: Number = 0, size: int | None = None, prior: Number = Fraction(1, 2)) -> str:
@@ -309,45 +304,38 @@ def measure(
 _BISECTIONS = 14
 
 
-def _at_least(successes: int, tosses: int, p: Fraction) -> Ball:
-    """Return P[Bin(n, p) ≥ s] as a ball, for 1 ≤ s ≤ n."""
+def _below(successes: int, tosses: int, p: Fraction, limit: Fraction) -> bool:
+    """Return whether certainly P[Bin(n, p) ≥ s] = I_p(s, n-s+1) is below the limit, for 1 ≤ s ≤ n."""
     with precision(128):
-        x = flint().arb(p.numerator) / p.denominator  # P[Bin(n, p) ≥ s] = I_p(s, n-s+1), the incomplete beta function
-        return flint().arb(x).beta_lower(flint().arb(successes), flint().arb(tosses - successes + 1), 1)
+        tail = ball(p).beta_lower(ball(successes), ball(tosses - successes + 1), 1)
+        return bool(tail < ball(limit))
 
 
 def lower_bound(successes: int, tosses: int, *, miss: Number) -> float:
     """Return p₀: the true probability is at least p₀, with confidence 1 - miss."""
-    s, n, beta = _read(successes, tosses, miss)
+    n = integer(tosses, "tosses", minimum=1)
+    s, beta = integer(successes, "successes", minimum=0, maximum=n), fraction_between(miss, "miss")
     if s == 0:
         return 0.0
     # A bracket from the normal approximation; its lower end counts only if it is certified.
     share = s / n
     width = 3 * math.sqrt(share * (1 - share) * -2 * math.log(float(beta)) / n) + 10 * -math.log(float(beta)) / n
     low, high = Fraction(max(share - width, 0.0)), Fraction(s, n)
-    if low and not _at_least(s, n, low) < _ball(beta):
+    if low and not _below(s, n, low, beta):
         low = Fraction(0)
     for _ in range(_BISECTIONS):
         middle = Fraction(float((low + high) / 2))
         # The lower end moves only where the tail is certainly below β.
-        low, high = (middle, high) if _at_least(s, n, middle) < _ball(beta) else (low, middle)
+        low, high = (middle, high) if _below(s, n, middle, beta) else (low, middle)
     return float(low)
 
 
 def upper_bound(successes: int, tosses: int, *, miss: Number) -> float:
     """Return p₁: the true probability is at most p₁, with confidence 1 - miss."""
-    s, n, _ = _read(successes, tosses, miss)
-    # Failures are the successes of 1 - p; one float up covers the rounding of the difference.
-    return min(1.0, math.nextafter(1.0 - lower_bound(n - s, n, miss=miss), 2.0))
-
-
-def _ball(value: Fraction) -> Ball:
-    return flint().arb(value.numerator) / value.denominator
-
-
-def _read(successes: int, tosses: int, miss: Number) -> tuple[int, int, Fraction]:
     n = integer(tosses, "tosses", minimum=1)
-    return integer(successes, "successes", minimum=0, maximum=n), n, fraction_between(miss, "miss")
+    failures = n - integer(successes, "successes", minimum=0, maximum=n)
+    # Failures are the successes of 1 - p; one float up covers the rounding of the difference.
+    return min(1.0, math.nextafter(1.0 - lower_bound(failures, n, miss=miss), 2.0))
 
 
 _SHARES_IN_ALL = 10**9

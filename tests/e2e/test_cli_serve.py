@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -36,9 +37,12 @@ def policy(tmp_path: Path) -> Path:
     return clinic_with(tmp_path, pa.table({"age": list(range(90))}), bounds={"age": (0, 100)}, budget="100")
 
 
-@pytest.fixture
-def service(policy: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """Two workers, and what they say when they start."""
+Service = tuple[subprocess.Popen[str], dict[str, str]]
+
+
+@contextmanager
+def serving(policy: Path) -> Iterator[Service]:
+    """Start two workers, and yield what they say when they start."""
     command = [sys.executable, "-m", "hush", "serve", str(policy), "--port", "0", "--workers", "2", "--mcp", "--json"]
     process = subprocess.Popen([*command, "--tick", "0.05"], stdout=subprocess.PIPE, text=True)
     try:
@@ -56,6 +60,21 @@ def service(policy: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str
         process.wait(60)
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.fixture
+def service(policy: Path) -> Iterator[Service]:
+    with serving(policy) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A service for tests that end none of its processes."""
+    folder = tmp_path_factory.mktemp("served")
+    policy = clinic_with(folder, pa.table({"age": list(range(90))}), bounds={"age": (0, 100)}, budget="100")
+    with serving(policy) as (_, told):
+        yield policy, told
 
 
 def answered(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
@@ -106,8 +125,8 @@ def test_a_killed_worker_loses_nothing_that_was_paid_for(service, policy: Path, 
         assert spent == len(ledger.history(Actor.analyst("me")))
 
 
-def test_language_models_are_answered_by_any_worker(service, policy: Path, capsys) -> None:
-    _, told = service
+def test_language_models_are_answered_by_any_worker(shared, capsys) -> None:
+    policy, told = shared
     token = answered(capsys, "people", "token", "me", "--policy", policy)["token"]
 
     async def asks() -> list[object]:
@@ -119,8 +138,8 @@ def test_language_models_are_answered_by_any_worker(service, policy: Path, capsy
     assert asyncio.run(asks()) == ["1"] * 8
 
 
-def test_forwarded_headers_are_believed_of_listed_proxies_alone(service) -> None:
-    _, told = service
+def test_forwarded_headers_are_believed_of_listed_proxies_alone(shared) -> None:
+    _, told = shared
 
     def attempt(number: int) -> int:
         body = urllib.parse.urlencode({"name": f"x{number}", "password": "y"}).encode()

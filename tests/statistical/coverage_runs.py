@@ -101,15 +101,15 @@ class Coverage:
 
 
 def coverage(
-    desk: Curator, sql: str, epsilon: str, runs: int = 2000, confidence: str = "0.95"
+    desk: Curator, sql: str, epsilon: str, runs: int = 2000, confidence: str = "0.95", batch: int = BATCH
 ) -> dict[tuple[Any, ...], Coverage]:
     """Return the coverage of the question's column ``v`` in every group."""
     table, how = desk.plan(sql, epsilon=epsilon, confidence=confidence)
     exact, compute = table.engine.run(how), computing(table, how)
     truth = truths(how, exact, compute)
     seen: dict[tuple[Any, ...], list[tuple[float, float, float]]] = {key: [] for key in truth}
-    many = _copied(exact, BATCH)
-    for _ in range(runs // BATCH):
+    many = _copied(exact, batch)
+    for _ in range(runs // batch):
         selector = KeySelector.of(how)
         released = release(how, many if selector is None else wanted(many, selector), selector)
         column = next(item for item in estimate_outputs(group_columns(how, released, compute)) if item.name == "v")

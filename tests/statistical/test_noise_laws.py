@@ -8,6 +8,7 @@ import pytest
 from noise_checks import (
     ALPHA,
     DRAWS,
+    LEAST,
     accepts,
     coincidences,
     frequencies,
@@ -27,7 +28,11 @@ from hush import noise
 from hush.noise.bits import system_bits
 from hush.noise.race import draw_order, prepare
 
-SINGLE = 120_000  # so that the rarest outcome, e⁻⁷, is expected a hundred times
+
+def singles(chance):
+    """Return how many coins are tossed one by one: so many that the rarer side is expected a hundred times."""
+    rarer = min(chance, 1 - chance)
+    return max(20_000, math.ceil(1.1 * LEAST / rarer)) if rarer else 20_000
 
 
 def whole_check(draws, survival, scale, collision=None, *, symmetric=True):
@@ -135,7 +140,7 @@ def test_permutations():
 @pytest.mark.parametrize("p", ["0", "1", "1/3", "0.001", "0.999"])
 def test_bernoulli(p):
     chance = float(eval(p))  # noqa: S307 - our own five strings
-    many, each = noise.bernoulli(p, DRAWS), np.array([noise.bernoulli(p) for _ in range(SINGLE)])
+    many, each = noise.bernoulli(p, DRAWS), np.array([noise.bernoulli(p) for _ in range(singles(chance))])
     law = np.array([1 - chance, chance])
     assert accepts(frequencies(many.astype(int), law), frequencies(each.astype(int), law))
 
@@ -143,7 +148,7 @@ def test_bernoulli(p):
 @pytest.mark.parametrize("x", [0, "0.5", "1", "7"])
 def test_bernoulli_exp(x):
     chance = math.exp(-float(x))
-    many, each = noise.bernoulli_exp(x, DRAWS), np.array([noise.bernoulli_exp(x) for _ in range(SINGLE)])
+    many, each = noise.bernoulli_exp(x, DRAWS), np.array([noise.bernoulli_exp(x) for _ in range(singles(chance))])
     law = np.array([1 - chance, chance])
     assert accepts(frequencies(many.astype(int), law), frequencies(each.astype(int), law))
 

@@ -290,7 +290,7 @@ def audit(
     >>> audit(mean, epsilon="1", schema=(0, 1), seconds=10).violation is None
     False
     """
-    points = claimed_points(epsilon, delta, guarantee)
+    points, alpha = claimed_points(epsilon, delta, guarantee), float(fraction_between(level, "level"))
     listed = [as_pair(pair, index) for index, pair in enumerate(pairs)] if pairs is not None else None
     game = _Game(
         name=name or str(getattr(function, "__name__", type(function).__name__)),
@@ -299,7 +299,7 @@ def audit(
             known=[rows for pair in listed or () for rows in (pair.left, pair.right)],
         ),
         arms=[_Arm(pair) for pair in (listed or hostile(schema, neighbours, unit=unit, outside=outside))],
-        points=points, level=float(fraction_between(level, "level")),
+        points=points, level=alpha, share=alpha if law is None else 0.9 * alpha, fortune=Fortune(delta=points[0][1]),
         ends=time.monotonic() + float(positive(seconds, "seconds")), most=runs, timing=timing, low_bits=low_bits,
         law=None if law is None else (LawTest(law[0]), law[1]), progress=progress,
         search=None
@@ -338,16 +338,12 @@ class _Game:
     law: tuple[LawTest, Callable[[Any], float]] | None
     progress: Progress | None
     search: Callable[[NeighbourPair], list[NeighbourPair]] | None
-    fortune: Fortune = field(init=False)
-    share: float = field(init=False)
+    fortune: Fortune
+    share: float
+    """The part of the level that bets may use: a tenth of it is for the law where one is claimed."""
     begun: float = field(default_factory=time.monotonic)
     tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
     looks: int = 0
-
-    def __post_init__(self) -> None:
-        self.fortune = Fortune(delta=self.points[0][1])
-        # Of α, a tenth is for the law where one is claimed.
-        self.share = self.level if self.law is None else 0.9 * self.level
 
     def play(self) -> None:
         """Run until the claim is refuted or time is up."""
@@ -368,14 +364,13 @@ class _Game:
             else:
                 self.batch(best)
             if self.tested is not None and self.fortune.won(self.share):
-                break
+                winner, now = self.tested[0], time.monotonic()
+                wanted, self.ends = int(_LATER * winner.runs), min(self.ends, 2 * now - self.begun + 1)
+                while not self.over(winner) and winner.runs < wanted:
+                    self.batch(winner)
+                return
             arms.sort(key=_rank)
             best = arms[0]
-        if self.tested is not None and self.fortune.won(self.share):
-            winner, now = self.tested[0], time.monotonic()
-            wanted, self.ends = int(_LATER * winner.runs), min(self.ends, 2 * now - self.begun + 1)
-            while not self.over(winner) and winner.runs < wanted:
-                self.batch(winner)
 
     def screened(self) -> list[_Arm]:
         """Run every pair a little, the better half again, and return the last ones, best first."""

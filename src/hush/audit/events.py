@@ -71,7 +71,9 @@ def best_event(
     """Return the event that promises most, at whichever point of the claim; None if all outcomes are the same."""
     count = min(len(left), len(right), _LOOKED_AT)
     left, right = left.part(len(left) - count, len(left)), right.part(len(right) - count, len(right))
-    scores = [("time", "seconds", _column("seconds"))] if timing else _scores(left, right, ratio, low_bits)
+    scores: list[tuple[str, str, Score]] = [("time", "seconds", partial(Sample.column, name="seconds"))]
+    if not timing:
+        scores = _scores(left, right, ratio, low_bits)
     caution = 1 + 0.25 * np.log(len(scores) + 1)
     # Where nothing speaks against the claim, the event that speaks most against half of it bounds ε from below.
     half = points[len(points) // 2]
@@ -82,7 +84,10 @@ def best_event(
         sides = score(left)[first:], score(right)[first:]
         for condition, thresholds, ours, theirs in _conditions(*sides, single=kind not in {"time", "model"}):
             for swapped in (False, True):
-                p, q = _cautious(*((theirs, ours) if swapped else (ours, theirs)), count - first, caution)
+                runs = count - first
+                p, q = ((held + 0.5) / (runs + 1) for held in ((theirs, ours) if swapped else (ours, theirs)))
+                p, q = p - caution * np.sqrt(p * (1 - p) / runs), q + caution * np.sqrt(q * (1 - q) / runs)
+                p, q = np.maximum(p, 0.0), np.minimum(q, 1.0)
                 for rank, claim in enumerate(claims):
                     gains = rough_growth(p[:, None], q[:, None], claim[None, :, 0], claim[None, :, 1])
                     event, point = np.unravel_index(int(np.argmax(gains)), gains.shape)
@@ -97,14 +102,6 @@ def best_event(
         return against
     below.gain -= 10.0
     return below
-
-
-def _cautious(ours: Floats, theirs: Floats, count: int, caution: float) -> tuple[Floats, Floats]:
-    """Return p and q from counts, moved towards each other by ``caution`` standard errors."""
-    p, q = (ours + 0.5) / (count + 1), (theirs + 0.5) / (count + 1)
-    p_low = p - caution * np.sqrt(p * (1 - p) / count)
-    q_high = q + caution * np.sqrt(q * (1 - q) / count)
-    return np.maximum(p_low, 0.0), np.minimum(q_high, 1.0)
 
 
 def _conditions(one: Floats, other: Floats, *, single: bool) -> Iterator[tuple[str, Floats, Floats, Floats]]:
@@ -150,24 +147,26 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
         values = sorted(counts.keys() | others.keys(), key=lambda value: (-abs(counts[value] - others[value]), value))
         if len(values) > 1:
             tried = values[: _VALUES if len(values) < len(left) else 4]
-            scores += [("value", f"the outcome is {value}", _indicator(column, value)) for value in tried]
+            scores += [("value", f"the outcome is {value}", partial(_equals, column, value)) for value in tried]
     keys = Counter(key for sample in (left, right) for outcome in sample.outcomes for key in outcome.keys)
     for key, times in keys.most_common(200):
         if times < len(left) + len(right):
             scores.append(("key", f"shows {key}", partial(Sample.has, key=key)))
     if ratio:
-        scores.append(("likelihood", "likelihood ratio", _column("ratio")))
+        scores.append(("likelihood", "likelihood ratio", partial(Sample.column, name="ratio")))
     widths = [side.numbers().shape[1] for side in (left, right)]
     width = min(widths) or max(widths)
     for index in range(min(width, _COORDINATES)):
         coordinate = partial(_coordinate, index=index)
         scores.append(("number", f"number {index + 1}", coordinate))
-        if low_bits and index < _BITS and any(_fractional(coordinate(side)) for side in (left, right)):
+        finite = (column[np.isfinite(column)] for column in map(coordinate, (left, right)))
+        if low_bits and index < _BITS and any(np.any(column != np.round(column)) for column in finite):
             scores.append(("low bits", f"lowest bit of number {index + 1}", partial(_lowest, index=index)))
     if width > 1:
         reductions: dict[str, Callable[..., Any]] = {
             "sum of numbers": np.nansum, "largest number": np.nanmax, "smallest number": np.nanmin,
-            "how many are not 0": _nonzero,
+            # NaN is where a longer outcome has a number
+            "how many are not 0": lambda table, axis: np.count_nonzero(np.nan_to_num(table), axis=axis),
         }  # fmt: skip
         scores += [("number", name, partial(_reduced, reduce=reduce)) for name, reduce in reductions.items()]
     half = len(left) // 2
@@ -177,21 +176,13 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
     return scores
 
 
-def _column(name: str) -> Score:
-    return lambda sample: sample.column(name)
-
-
-def _indicator(column: str, value: str) -> Score:
-    return lambda sample: (sample.column(column) == value).astype(float)
+def _equals(column: str, value: str, sample: Sample) -> Floats:
+    return np.asarray(sample.column(column) == value, dtype=float)
 
 
 def _coordinate(sample: Sample, index: int) -> Floats:
     table = sample.numbers()
     return table[:, index] if index < table.shape[1] else np.full(len(sample), np.nan)
-
-
-def _fractional(column: Floats) -> bool:
-    return bool(np.any(np.isfinite(column) & (column != np.round(column))))
 
 
 def _lowest(sample: Sample, index: int) -> Floats:
@@ -206,10 +197,6 @@ def _lowest(sample: Sample, index: int) -> Floats:
     return np.where(np.isfinite(column) & (column != 0), lowest, np.nan)
 
 
-def _nonzero(table: Floats, axis: int) -> Any:
-    return ((table != 0) & ~np.isnan(table)).sum(axis)  # NaN is where a longer outcome has a number
-
-
 def _reduced(sample: Sample, reduce: Callable[..., Any]) -> Floats:
     table = sample.numbers()
     result = np.full(len(sample), np.nan)
@@ -222,8 +209,13 @@ def _reduced(sample: Sample, reduce: Callable[..., Any]) -> Floats:
 
 def _models(left: Sample, right: Sample, width: int) -> dict[str, Score]:
     """Return scores that tell the sides apart: a histogram of one number; a linear model and a small tree of more."""
-    if width == 1:
-        return {"histogram score": _histogram(left, right)}
+    if width == 1:  # the smoothed log-ratio of how often a number fell into the same cell on both sides
+        numbers = [np.nan_to_num(_coordinate(side, 0)) for side in (left, right)]
+        values = np.unique(np.concatenate(numbers))
+        edges = values if len(values) <= _CELLS else np.quantile(values, np.linspace(0, 1, _CELLS))
+        ours, theirs = (np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in numbers)
+        ratios = np.log((ours + 2.0) / (theirs + 2.0))
+        return {"histogram score": lambda sample: ratios[np.searchsorted(edges, np.nan_to_num(_coordinate(sample, 0)))]}
 
     def padded(sample: Sample) -> Floats:
         table = sample.numbers()[:, :width]
@@ -244,16 +236,6 @@ def _models(left: Sample, right: Sample, width: int) -> dict[str, Score]:
         "linear score": lambda sample: ((padded(sample) - centre) / spread) @ weights,
         "tree score": lambda sample: tree((padded(sample) - centre) / spread),
     }
-
-
-def _histogram(left: Sample, right: Sample) -> Score:
-    """Return the smoothed log-ratio of how often a number fell into the same cell on both sides."""
-    ours, theirs = (np.nan_to_num(_coordinate(side, 0)) for side in (left, right))
-    values = np.unique(np.concatenate([ours, theirs]))
-    edges = values if len(values) <= _CELLS else np.quantile(values, np.linspace(0, 1, _CELLS))
-    counts = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in (ours, theirs)]
-    ratios = np.log((counts[0] + 2.0) / (counts[1] + 2.0))
-    return lambda sample: ratios[np.searchsorted(edges, np.nan_to_num(_coordinate(sample, 0)))]
 
 
 def _tree(table: Floats, side: Floats, depth: int) -> Callable[[Floats], Floats]:

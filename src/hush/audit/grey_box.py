@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -187,41 +187,33 @@ def _drawn(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Re
     return RecordedDraw(name, value, f"scale {scale}", None, (kind, scale))
 
 
-class _Place(NamedTuple):
-    """A name in a module or a class that holds a primitive."""
-
-    owner: Any
-    name: str
-    label: str
-    original: Any
-    mechanism: bool = False
+Place = tuple[Any, str, str, Any, bool]
+"""A primitive: the module or class that holds it, its name there, its label, itself, whether it is given a value."""
 
 
-def _places() -> list[_Place]:
+def _places() -> list[Place]:
     """Return all primitives, also where they were imported by name."""
     labels: dict[int, tuple[str, str]] = {}
     for source, names in _FUNCTIONS.items():
         library = import_module(source)
         labels |= {id(getattr(library, name)): (source, name) for name in names.split() or library.__all__}
-    places = []
+    places: list[Place] = []
     for module in [module for module in list(sys.modules.values()) if hasattr(module, "__dict__")]:
         for name, value in list(vars(module).items()):
             source, primitive = labels.get(id(value), ("", ""))
             # A package's own inner modules go on calling the original, or a draw would be recorded twice.
             if primitive and not source.startswith(module.__name__ + "."):
-                places.append(_Place(module, name, f"{source}.{primitive}", value))
+                places.append((module, name, f"{source}.{primitive}", value, False))
     for source, method in _METHODS.items():
         home = sys.modules.get(source)  # the names of None have no such method
         exported = [getattr(home, name) for name in dir(home)]
         kinds = {kind for kind in exported if isinstance(kind, type) and method in vars(kind)}
-        places += [
-            _Place(kind, method, f"{kind.__name__}.{method}", vars(kind)[method], mechanism=True) for kind in kinds
-        ]
+        places += [(kind, method, f"{kind.__name__}.{method}", vars(kind)[method], True) for kind in kinds]
     return places
 
 
 @contextmanager
-def recording(tape: _Tape, places: Sequence[_Place]) -> Iterator[None]:
+def recording(tape: _Tape, places: Sequence[Place]) -> Iterator[None]:
     """Put recording functions in the place of all primitives, and take them away again."""
     numpy_random: Any = import_module("numpy.random")
     default_rng = numpy_random.default_rng
@@ -238,13 +230,13 @@ def recording(tape: _Tape, places: Sequence[_Place]) -> Iterator[None]:
 
     try:
         numpy_random.default_rng = Generator
-        for place in places:
-            setattr(place.owner, place.name, tape.wrap(place.label, place.original, mechanism=place.mechanism))
+        for owner, name, label, original, mechanism in places:
+            setattr(owner, name, tape.wrap(label, original, mechanism=mechanism))
         yield
     finally:
         numpy_random.default_rng = default_rng
-        for place in places:
-            setattr(place.owner, place.name, place.original)
+        for owner, name, _, original, _ in places:
+            setattr(owner, name, original)
 
 
 def replay(
@@ -266,11 +258,9 @@ def replay(
     (False, True)
     """
     claim = nonnegative(epsilon, "epsilon"), probability(delta, "delta")
-    listed = (
-        hostile(schema, neighbours, unit=unit, outside=False)
-        if pairs is None
-        else [as_pair(pair, index) for index, pair in enumerate(pairs)]
-    )
+    listed = [as_pair(pair, index) for index, pair in enumerate(pairs or ())]
+    if pairs is None:
+        listed = hostile(schema, neighbours, unit=unit, outside=False)
     findings: list[Finding] = []
     most, places = 0, _places()
     for pair in listed:
@@ -280,10 +270,9 @@ def replay(
         for rows, record in ((pair.left, tape), (pair.right, again)):
             with recording(record, places):
                 outcomes.append(observed(function, _Rows(rows, record) if type(rows) is list else rows))
+        first, second = outcomes
         most = max(most, len(tape.draws))
-        findings += [
-            Finding(kind, words, pair.name) for kind, words in _compared(tape, again, outcomes[0], outcomes[1], claim)
-        ]
+        findings += [Finding(kind, words, pair.name) for kind, words in _compared(tape, again, first, second, claim)]
     label = name or str(getattr(function, "__name__", type(function).__name__))
     return Replayed(name=label, findings=tuple(findings), draws=most, pairs=len(listed))
 

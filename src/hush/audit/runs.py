@@ -308,7 +308,7 @@ class Runs:
     def _from_child(self, rows: Any, other: Any, times: int, until: float | None) -> list[Outcome]:
         _, pipe = self._child = self._child or self._started()
         seconds = 1e9 if until is None else max(until - time.monotonic(), 0.0)
-        order = [self._sent(rows), self._sent(other), times, seconds, self._careful]
+        order = [*map(self._sent, (rows, other)), times, seconds, self._careful]
         outcomes: list[Outcome] = []
         try:
             pipe.send_bytes(json.dumps(order).encode())
@@ -332,6 +332,7 @@ class Runs:
         return {"rows": rows} if number is None else {"known": number}
 
     def _started(self) -> tuple[int, Connection]:
+        # Not a process of multiprocessing: those of a pool may have none of their own, and audits run in them too.
         sys.stdout.flush()
         sys.stderr.flush()
         ours, theirs = Pipe()

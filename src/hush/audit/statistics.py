@@ -119,10 +119,8 @@ class Fortune:
 
     def __init__(self, *, delta: float) -> None:
         self.delta = np.float64(delta)
-        self.log = 0.0
-        self.best = 0.0
-        self._grid = np.zeros(len(GRID))
-        self._grid_best = np.zeros(len(GRID))
+        self.log = self.best = 0.0
+        self._grid, self._grid_best = np.zeros(len(GRID)), np.zeros(len(GRID))
 
     def bet(
         self,
@@ -222,14 +220,14 @@ def gaussian_mu(p: tuple[float, float], q: tuple[float, float]) -> float:
 
 def runs_needed(*, claimed: float, true: float, level: float, delta: float = 0.0) -> int:
     """Return the runs per side after which a mechanism of this true ε is found nine times in ten."""
-    mean, variance = (float(part) for part in _threshold_growth(claimed, true, delta))
+    # The event of an (ε, δ)-private threshold: P[S] = ½ and P'[S] = (½ − δ)·e^−ε.
+    p, q = np.float64(0.5), (0.5 - delta) * np.exp(-np.float64(true))
+    mean, variance = map(float, growth(p, q, np.float64(claimed), np.float64(delta)))
     if mean <= 0:
         return 2**62
     # n·g − z·√(n·v) = ln 1/α is a quadratic equation in √n.
-    root = (_NINE_IN_TEN * math.sqrt(variance) + math.sqrt(_NINE_IN_TEN**2 * variance - 4 * mean * math.log(level))) / (
-        2 * mean
-    )
-    return math.ceil(root**2)
+    spread = _NINE_IN_TEN * math.sqrt(variance)
+    return math.ceil(((spread + math.sqrt(spread**2 - 4 * mean * math.log(level))) / (2 * mean)) ** 2)
 
 
 def detectable(*, claimed: float, runs: int, level: float, delta: float = 0.0) -> float:
@@ -242,9 +240,3 @@ def detectable(*, claimed: float, runs: int, level: float, delta: float = 0.0) -
         enough = runs_needed(claimed=claimed, true=middle, level=level, delta=delta) <= runs
         low, high = (low, middle) if enough else (middle, high)
     return high
-
-
-def _threshold_growth(claimed: float, true: float, delta: float) -> tuple[Floats, Floats]:
-    """Return the growth on the event of an (ε, δ)-private threshold: P[S] = ½ and P'[S] = (½ − δ)·e^−ε."""
-    p = np.float64(0.5)
-    return growth(p, (p - delta) * np.exp(-np.float64(true)), np.float64(claimed), np.float64(delta))

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 COMMANDS = {
     "demo": ("demo", "A tour on synthetic data."),
@@ -66,7 +67,7 @@ def _version(wanted: bool) -> None:
 
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
+        bool, Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Answer questions about protected data, and account for the privacy that the answers cost."""
@@ -132,12 +133,8 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return 130
     except Exception as error:
-        from hush.cli.output import fail, usage_failed
-        from hush.core import HushError
+        from hush.cli.output import fail
 
-        if isinstance(error, HushError):
-            return fail(error, as_json=as_json)
-        if (told := usage_failed(error, as_json=as_json)) is None:
+        if (status := fail(error, as_json=as_json)) is None:
             raise
-        status = told
     return status if isinstance(status, int) else 0

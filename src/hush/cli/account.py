@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.table import Table
+from typer import Argument, Option
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
 from hush.cli.output import plain_table, tell, working
@@ -18,13 +18,13 @@ from hush.core.format import figure
 
 
 def account(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="JSON with a list of mechanisms; - for standard input.")],
-    delta: Annotated[str | None, typer.Option(help="Give ε at this δ.", metavar="δ")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Give δ at this ε.", metavar="ε")] = None,
+    file: Annotated[str, Argument(metavar="FILE", help="JSON with a list of mechanisms; - for standard input.")],
+    delta: Annotated[str | None, Option(help="Give ε at this δ.", metavar="δ")] = None,
+    epsilon: Annotated[str | None, Option(help="Give δ at this ε.", metavar="ε")] = None,
     chart: Annotated[
-        Path | None, typer.Option(help="Save a chart of the theorems (.svg, .png, .html); needs --delta.")
+        Path | None, Option(help="Save a chart of the theorems (.svg, .png, .html); needs --delta.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help='Print {"lower": …, "upper": …}.')] = False,
+    as_json: Annotated[bool, Option("--json", help='Print {"lower": …, "upper": …}.')] = False,
 ) -> None:
     """Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
 

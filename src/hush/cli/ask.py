@@ -5,56 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
+from typer import Option
 
-from hush.cli.options import POLICY, JsonOption, PolicyOption, known_analysts, spread
-from hush.cli.output import Format, FormatOption, print_answer, tell, the_format, working
+from hush.cli.options import AskerOptions, spread
+from hush.cli.output import Format, FormatOption, print_answer, the_format, working
 from hush.core import HushError, InvalidValueError
 from hush.core.format import visible
 from hush.curator.terms import QuestionOrder, QuestionTerms
 
-if TYPE_CHECKING:
-    from hush.curator.curator import Curator
-
-Asked = TypeVar("Asked", bound=QuestionTerms)
-AnalystOption = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="ANALYST",
-        help="Who asks; needed where the policy names several.",
-        autocompletion=known_analysts,
-    ),
-]
-QueryArgument = Annotated[
-    str, typer.Argument(metavar="[SQL]", help="SQL; @FILE reads it from a file, - (or nothing) from standard input.")
-]
-EpsilonOption = Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="What it costs.")]
-DataOption = Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set, if it is not clear.")]
-FileOption = Annotated[
-    Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the question from this file.")
-]
+FileOption = Annotated[Path | None, Option("--file", "-f", metavar="FILE", help="Read the question from this file.")]
 _NEEDS = {".png": ("resvg_py", "charts"), ".parquet": ("pyarrow", "arrow")}
 """The module that a file format needs, and the extra of hush that installs it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskerOptions:
-    """Who asks, under which policy."""
-
-    analyst: AnalystOption = None
-    policy: PolicyOption = POLICY
-
-    def opened(self) -> Curator:
-        """Open a curator for this analyst under this policy."""
-        from hush.curator.opening import open_policy
-
-        return open_policy(self.policy, analyst=self.analyst)
 
 
 @spread
@@ -63,17 +30,12 @@ def ask(
     asker: AskerOptions,
     file: FileOption = None,
     dummy: Annotated[
-        bool, typer.Option("--dummy", help="Try it on made-up rows: free, and no answer about anybody.")
+        bool, Option("--dummy", help="Try it on made-up rows: free, and no answer about anybody.")
     ] = False,
-    chart: Annotated[
-        Path | None, typer.Option("--chart", metavar="FILE", help="Save a chart (.svg, .png, .html).")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Save the answer (.csv, .json, .parquet).")
-    ] = None,
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
+    output: Annotated[Path | None, Option(metavar="FILE", help="Save the answer (.csv, .json, .parquet).")] = None,
     format_: FormatOption = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: JsonOption = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Ask a question in SQL and get noisy answers with error bars. The price is charged before any data is read.
 
@@ -90,8 +52,8 @@ def ask(
 
     Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
-    form = the_format(format_, as_json=as_json, as_csv=as_csv)
-    terms = _with_text(terms, file)
+    form = the_format(format_, as_json=asker.as_json, as_csv=as_csv)
+    terms = replace(terms, question=question(str(terms.question), file))
     writable(chart, "--chart", (".svg", ".png", ".html"))
     writable(output, "--output", (".csv", ".json", ".parquet"))
     with (
@@ -116,7 +78,7 @@ def ask(
 
 
 @spread
-def explain(terms: QuestionTerms, asker: AskerOptions, file: FileOption = None, as_json: JsonOption = False) -> None:
+def explain(terms: QuestionTerms, asker: AskerOptions, file: FileOption = None) -> None:
     """Show the price of a question and the error of its answers. Reads no data and spends nothing.
 
     Examples:
@@ -127,13 +89,10 @@ def explain(terms: QuestionTerms, asker: AskerOptions, file: FileOption = None, 
     Exit status: 0 it can be asked, 2 the question or the policy is not right. It does not say whether the budget
     suffices.
     """
-    with working("planning", quiet=as_json), asker.opened() as curator:
-        explanation = curator.explain(**_with_text(terms, file).given())
-    tell(explanation.to_json(), str(explanation), as_json=as_json)
-
-
-def _with_text(terms: Asked, file: Path | None) -> Asked:
-    return replace(terms, question=question(str(terms.question), file))
+    terms = replace(terms, question=question(str(terms.question), file))
+    with working("planning", quiet=asker.as_json), asker.opened() as curator:
+        explanation = curator.explain(**terms.given())
+    asker.tell(explanation.to_json(), str(explanation))
 
 
 def writable(path: Path | None, option: str, suffixes: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from hush.audit import audit as look_for_violations
 from hush.cli.options import JsonOption
@@ -23,31 +23,29 @@ _STOPPED = 130
 
 
 def audit(
-    target: Annotated[str | None, typer.Argument(metavar="[MODULE:FUNCTION]", help="The function.")] = None,
-    epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The ε that is claimed.")] = None,
-    delta: Annotated[str, typer.Option(metavar="δ", help="The δ that is claimed.")] = "0",
-    neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
-    rows: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON: a list of pairs [rows, rows].")] = None,
-    bounds: Annotated[str, typer.Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
-    values: Annotated[str | None, typer.Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
-    command: Annotated[str | None, typer.Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
+    target: Annotated[str | None, Argument(metavar="[MODULE:FUNCTION]", help="The function.")] = None,
+    epsilon: Annotated[str | None, Option(metavar="ε", help="The ε that is claimed.")] = None,
+    delta: Annotated[str, Option(metavar="δ", help="The δ that is claimed.")] = "0",
+    neighbours: Annotated[str, Option(help="add-remove or replace.")] = "add-remove",
+    rows: Annotated[Path | None, Option(metavar="FILE", help="JSON: a list of pairs [rows, rows].")] = None,
+    bounds: Annotated[str, Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
+    values: Annotated[str | None, Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
+    command: Annotated[str | None, Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
     replayed: Annotated[
-        str | None, typer.Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
+        str | None, Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
     ] = None,
     once: Annotated[
-        str | None, typer.Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
+        str | None, Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
     ] = None,
-    canaries: Annotated[int, typer.Option(help="How many canaries one run has.")] = 1000,
-    independent: Annotated[bool, typer.Option("--independent", help="Canaries share no noise: see docs.")] = False,
-    catalogue: Annotated[bool, typer.Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,
-    seconds: Annotated[str, typer.Option(help="How long to look, for each audit.")] = "60",
-    limit: Annotated[str, typer.Option(metavar="SECONDS", help="How long one run may take.")] = "10",
-    level: Annotated[str, typer.Option(help="How often an honest function may be accused.")] = "0.05",
-    timing: Annotated[bool, typer.Option("--timing", help="Test the time of a run, and nothing else.")] = False,
-    chart: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the trade-off curve (.svg, .html …).")
-    ] = None,
-    save_pair: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the best pair, for --rows.")] = None,
+    canaries: Annotated[int, Option(help="How many canaries one run has.")] = 1000,
+    independent: Annotated[bool, Option("--independent", help="Canaries share no noise: see docs.")] = False,
+    catalogue: Annotated[bool, Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,
+    seconds: Annotated[str, Option(help="How long to look, for each audit.")] = "60",
+    limit: Annotated[str, Option(metavar="SECONDS", help="How long one run may take.")] = "10",
+    level: Annotated[str, Option(help="How often an honest function may be accused.")] = "0.05",
+    timing: Annotated[bool, Option("--timing", help="Test the time of a run, and nothing else.")] = False,
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Save the trade-off curve (.svg, .html …).")] = None,
+    save_pair: Annotated[Path | None, Option(metavar="FILE", help="Save the best pair, for --rows.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Look for a proof that something is less private than it claims.
@@ -101,26 +99,32 @@ def audit(
                 independent=independent,
             )  # fmt: skip
         return _tell(single, as_json=as_json)
+    from hush.audit.neighbours import read_pairs
+
+    pairs = None if rows is None else read_pairs(rows)
+    claim: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbours": neighbours,
+        "schema": _schema(bounds, values),
+    }
+    claim |= {"pairs": pairs, "name": replayed or command or target}
     if replayed is not None:
         from hush.audit.grey_box import replay
 
         with working("replaying", quiet=as_json):
-            found = replay(
-                _from_file(replayed, "release"), epsilon=epsilon, delta=delta, neighbours=neighbours,
-                schema=_schema(bounds, values), pairs=_pairs(rows), name=replayed,
-            )  # fmt: skip
+            found = replay(_from_file(replayed, "release"), **claim)
         return _tell(found, as_json=as_json)
     if command is not None:
         from hush.audit.runs import program
 
-        function, name = program(_words(command), limit=float(limit)), command
+        function = program(_words(command), limit=float(limit))
     else:
-        function, name = _function(target or ""), str(target)
+        function = _function(target or "")
     with working("auditing", quiet=as_json) as told:
         report = look_for_violations(
-            function, epsilon=epsilon, delta=delta, neighbours=neighbours, schema=_schema(bounds, values),
-            pairs=_pairs(rows), seconds=seconds, limit=limit, level=level, timing=timing, name=name, progress=told,
-        )  # fmt: skip
+            function, **claim, seconds=seconds, limit=limit, level=level, timing=timing, progress=told
+        )
     if save_pair is not None:
         save_pair.write_text(report.pair_json(), "utf-8")
     if chart is not None:
@@ -212,9 +216,3 @@ def _schema(bounds: str, values: str | None) -> Any:
     except ValueError:
         raise InvalidValueError("--bounds", got=bounds, allowed="two numbers, such as 0,100") from None
     return lower, upper
-
-
-def _pairs(rows: Path | None) -> Any:
-    from hush.audit.neighbours import read_pairs
-
-    return None if rows is None else read_pairs(rows)

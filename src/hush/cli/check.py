@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from hush.cli.ask import AnalystOption
-from hush.cli.options import POLICY, JsonOption, PolicyOption
-from hush.cli.output import owner_log, print_json, tell, working
+from hush.cli.options import AskerOptions, PolicyOptions, command, spread
+from hush.cli.output import owner_log, tell, working
 from hush.core import InvalidValueError
 
 engine = typer.Typer(help="What the role in a database may do.", no_args_is_help=True)
 
 
+@spread
 def check(
-    policy: PolicyOption = POLICY,
+    options: PolicyOptions,
     rows: Annotated[
-        bool, typer.Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
+        bool, Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Check the policy against the schemas of its files, and report every mistake at once; without one, show what an
     analyst will see. Reads no rows, spends nothing.
@@ -42,22 +42,22 @@ def check(
 
     Exit status: 0 the policy can be used, 2 there are mistakes.
     """
-    result = _checked(policy, rows=rows, quiet=as_json)
-    number = len(result.mistakes)
-    if as_json:
-        mistakes = [{"code": error.code, "message": str(error)} for error in result.mistakes]
-        tables = {data: list(names) for data, names in result.tables.items()}
-        content = {"policy": str(policy), "tables": tables, "mistakes": mistakes, "notes": list(result.notes)}
-        proposals = [asdict(proposal) for proposal in result.proposals]
-        print_json(content | ({"rows": _unread(result), "proposals": proposals} if rows else {}))
-        return 2 if number else 0
+    result = _checked(options.policy, rows=rows, quiet=options.as_json)
+    number, unread = len(result.mistakes), _unread(result)
+    content: dict[str, Any] = {
+        "policy": str(options.policy),
+        "tables": {data: list(names) for data, names in result.tables.items()},
+        "mistakes": [{"code": error.code, "message": str(error)} for error in result.mistakes],
+        "notes": list(result.notes),
+    }
+    content |= {"rows": unread, "proposals": [asdict(proposal) for proposal in result.proposals]} if rows else {}
     lines = [str(error) for error in result.mistakes]
     if result.seen and not number:
         lines += ["What an analyst will see:\n", f"{result.seen}\n"]
-    lines += _unread_lines(result) if rows else []
+    lines += _unread_lines(unread) if rows else []
     lines += [f"note: {note}" for note in result.notes]
     lines.append(f"{number} mistake{'s' if number > 1 else ''}." if number else "The policy can be used.")
-    tell(None, *lines, as_json=False)
+    options.tell(content, *lines)
     return 2 if number else 0
 
 
@@ -67,7 +67,7 @@ def check_rows(policy: Path) -> tuple[bool, Sequence[Any]]:
     Return whether it can be used, and words with which more could be read.
     """
     result = _checked(policy, rows=True)
-    tell(None, *map(str, result.mistakes), *_unread_lines(result), as_json=False)
+    tell(None, *map(str, result.mistakes), *_unread_lines(_unread(result)), as_json=False)
     return not result.mistakes, result.proposals
 
 
@@ -107,10 +107,10 @@ _WORDS = {
 }
 
 
-def _unread_lines(result: Any) -> list[str]:
+def _unread_lines(unread: list[dict[str, Any]]) -> list[str]:
     """Return the same in words."""
     lines = []
-    for facts in _unread(result):
+    for facts in unread:
         lines.append(f"{facts['data']}.{facts['table']}: {facts['rows']} rows")
         lines += [f"  {facts[key]} {words}" for key, words in _WORDS.items() if facts[key]]
         cells = facts["unread_cells"].items()
@@ -119,11 +119,9 @@ def _unread_lines(result: Any) -> list[str]:
     return [*lines, exact] if lines else []
 
 
+@spread
 def tables(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Only this one.")] = None,
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    asker: AskerOptions, table: Annotated[str | None, Argument(metavar="[TABLE]", help="Only this one.")] = None
 ) -> None:
     """Show the tables that can be asked about: their columns with bounds and values, the protected units, and questions
     to begin with. All of it is the policy's; no row is read and nothing is spent.
@@ -134,10 +132,9 @@ def tables(
         hush tables visits --as alice
         hush tables --json
     """
-    from hush.curator.opening import open_policy
     from hush.query.errors import did_you_mean
 
-    with open_policy(policy, analyst=analyst) as curator:
+    with asker.opened() as curator:
         catalogue = curator.tables()
     chosen = list(catalogue.values())
     if table is not None:
@@ -146,11 +143,11 @@ def tables(
             raise InvalidValueError("TABLE", got=table, allowed="a table that can be asked about", hint=hint)
         chosen = [catalogue[table]]
     shown = [description.to_json() for description in chosen]
-    tell({"tables": shown}, "\n\n".join(map(str, chosen)), as_json=as_json)
+    asker.tell({"tables": shown}, "\n\n".join(map(str, chosen)))
 
 
-@engine.command("check")
-def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:
+@command(engine, "check")
+def check_role(options: PolicyOptions) -> int:
     """Check the role that hush has in the databases of a policy: it must be able to read the columns that the policy
     names, and nothing else. Prints missing rights, superfluous rights, and the statements that make the right role.
 
@@ -165,7 +162,7 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
     from hush.curator.owner import rights
     from hush.engines.registry import is_server
 
-    opened = read_policy(policy)
+    opened = read_policy(options.policy)
     roles = {name: rights(opened, data) for name, data in opened.data.items() if is_server(data.engine)}
     names = ("role", "missing", "surplus", "grants", "notes")
     content = {data: {name: getattr(role, name) for name in names} for data, role in roles.items()}
@@ -177,5 +174,5 @@ def check_role(policy: PolicyOption = POLICY, as_json: JsonOption = False) -> in
         lines.append(f"{name}: the role {role.role} {good}")
         lines += [f"  {line}" for line in (*role.missing, *role.surplus, *role.notes)]
         lines += ["A role with just what hush needs:", *(f"  {grant}" for grant in role.grants)] if role.grants else []
-    tell(content, *lines, as_json=as_json)
+    options.tell(content, *lines)
     return 0 if all(role.exact for role in roles.values()) else 2

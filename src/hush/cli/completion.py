@@ -11,7 +11,7 @@ import os
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 from typer.completion import completion_init, get_completion_script, install  # type: ignore[attr-defined]
 
 from hush.cli.options import JsonOption
@@ -30,9 +30,9 @@ class Shell(StrEnum):
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Which shell.")],
+    shell: Annotated[Shell, Argument(metavar="bash|zsh|fish", help="Which shell.")],
     put_in_place: Annotated[
-        bool, typer.Option("--install", help="Put the script where the shell finds it; changes its start-up file.")
+        bool, Option("--install", help="Put the script where the shell finds it; changes its start-up file.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -18,11 +18,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.rule import Rule
 from rich.table import Table
+from typer import Argument, Option
 
 from hush.cli.options import JsonOption
 from hush.cli.output import console, print_json
@@ -126,15 +126,15 @@ class Tour(StrEnum):
 
 def demo(
     tour: Annotated[
-        Tour, typer.Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
+        Tour, Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
     ] = Tour.HOSPITAL,
     folder: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
+        Path | None, Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
+        str, Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
     ] = "duckdb",
-    patients: Annotated[int, typer.Option(help="How many patients to make.", min=1000)] = PATIENTS,
+    patients: Annotated[int, Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tour through a hospital that never was.
@@ -153,7 +153,7 @@ def demo(
     """
     out = Console(quiet=True) if as_json else console()
     if tour is Tour.DISTRIBUTED:
-        shown = _trust_tour(out, folder=folder)
+        shown = _trust_tour(out, "1", folder)
         if as_json:
             print_json(shown)
         return
@@ -165,9 +165,20 @@ def demo(
             out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
         write_hospital(where, patients, engine)
         curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
-        answers = [_ask(curator, out, *stop) for stop in TOUR]
-        attack = _attack(curator, out, where)
-        refusal = _refusal(curator, out)
+        answers = []
+        for title, sql, epsilon in TOUR:
+            out.print(Rule(title, align="left"))
+            out.print(f"[bold]{escape(sql)}[/]  at ε = {epsilon}")
+            answer = curator.ask(sql, epsilon=epsilon)
+            out.print(answer)
+            answers.append(answer.to_json())
+        attack, refusal = _attack(curator, out, where), ""
+        out.print(Rule("And when the budget does not suffice", align="left"))
+        try:  # 3 and what the tour spent are more than the budget
+            curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="3")
+        except BudgetExceededError as error:
+            refusal = str(error)
+        out.print(f"[red]refused:[/] {escape(refusal)}", highlight=False)
         left = curator.budget()
     remaining = {view.analyst or "everybody": float(view.remaining.epsilon) for view in left}
     if as_json:
@@ -181,14 +192,6 @@ def demo(
             f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "
             "hush ask, hush budget, hush history."
         )
-
-
-def _ask(curator: Curator, out: Console, title: str, sql: str, epsilon: str) -> dict[str, Any]:
-    out.print(Rule(title, align="left"))
-    out.print(f"[bold]{escape(sql)}[/]  at ε = {epsilon}")
-    answer = curator.ask(sql, epsilon=epsilon)
-    out.print(answer)
-    return answer.to_json()
 
 
 def _attack(curator: Curator, out: Console, where: Path) -> dict[str, Any]:
@@ -218,17 +221,6 @@ def _attack(curator: Curator, out: Console, where: Path) -> dict[str, Any]:
     return {"exact": everybody - without, "private": private - without, "error": error}
 
 
-def _refusal(curator: Curator, out: Console) -> str:
-    """Ask a question that costs more than the remaining budget, and show the refusal."""
-    out.print(Rule("And when the budget does not suffice", align="left"))
-    try:
-        curator.ask("SELECT COUNT(*) AS n FROM visits", epsilon="3")
-    except BudgetExceededError as error:
-        out.print(f"[red]refused:[/] {escape(str(error))}", highlight=False)
-        return str(error)
-    raise AssertionError("a budget of 3 cannot hold what the tour spent and 3 more")
-
-
 def write_hospital(folder: Path, patients: int = PATIENTS, engine: str = "duckdb") -> None:
     """Write visits.parquet, regions.csv and hush.toml into a folder."""
     import duckdb
@@ -250,20 +242,22 @@ _SHARE = 0.3
 _CHART = "price-of-trust.svg"
 
 
-def _trust_tour(out: Console, *, epsilon: str = "1", folder: Path | None = None) -> dict[str, Any]:
+def _trust_tour(out: Console, epsilon: str, folder: Path | None) -> dict[str, Any]:
     """Run the tour, and return its figures; a chart is saved in the folder, if one is given."""
     from hush.distributed import chart_of_trust, price_of_trust
-    from hush.mechanisms import Laplace
+    from hush.mechanisms import Laplace, RandomizedResponse
 
     true = [int(_PEOPLE / len(_PARTIES) * _SHARE) + 10 * i for i in range(len(_PARTIES))]
     out.print(Rule(f"One count, four models of trust: {_PEOPLE:,} people, ε = {epsilon}", align="left"))
     rows = price_of_trust(epsilon=epsilon, people=_PEOPLE)
     summed = _secure_sum(true, epsilon, out)
-    asked = _survey(sum(true), epsilon)
-    hidden = next(row.local_epsilon for row in rows if row.model == "shuffled")
-    shuffled = _survey(sum(true), hidden)
     central = Laplace(sensitivity=1, epsilon=epsilon).release(sum(true))
-    drawn = {"central": central, "aggregated, 10% lost": summed, "local": asked, "shuffled": shuffled}
+    drawn: dict[str, float] = {"central": central, "aggregated, 10% lost": summed}
+    for model in ("local", "shuffled"):  # everybody is asked by randomized response, and the count is estimated
+        own: Any = next(row.local_epsilon for row in rows if row.model == model)
+        response = RandomizedResponse(epsilon=own)
+        answers = response.release([1] * sum(true) + [0] * (_PEOPLE - sum(true)))
+        drawn[model] = float(response.estimate(answers)[1]) * _PEOPLE
     table = Table()
     for heading in ("model", "trusted", "standard deviation", f"one run (truth {sum(true):,})"):
         table.add_column(heading, justify="right" if "deviation" in heading or "run" in heading else "left")
@@ -275,22 +269,12 @@ def _trust_tour(out: Console, *, epsilon: str = "1", folder: Path | None = None)
         folder.mkdir(parents=True, exist_ok=True)
         chart_of_trust(rows).save(folder / _CHART)
         out.print(f"A chart of it is in {folder / _CHART}.")
-    smokers = _smokers(out)
     return {
         "models": [{"model": row.model, "deviation": row.deviation, "run": drawn.get(row.model)} for row in rows],
         "truth": sum(true),
-        "smokers": smokers,
+        "smokers": _smokers(out),
         "chart": None if folder is None else str(folder / _CHART),
     }
-
-
-def _survey(yes: int, epsilon: Any) -> float:
-    """Ask everybody by randomized response, and return the estimated count."""
-    from hush.mechanisms import RandomizedResponse
-
-    mechanism = RandomizedResponse(epsilon=epsilon)
-    answers = [1] * yes + [0] * (_PEOPLE - yes)
-    return float(mechanism.estimate(mechanism.release(answers))[1]) * _PEOPLE
 
 
 def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
@@ -311,16 +295,26 @@ def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
         for name, count in zip(_PARTIES, counts, strict=True):
             (place / f"{name}.key").write_text(keys[name][0].hex())
             (place / f"{name}.csv").write_text(str(count))
-            children.append(
-                subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "hush", "party", "join", str(place / "session.json"), "--name", name),
-                        *("--key", str(place / f"{name}.key"), "--values", str(place / f"{name}.csv")),
-                        *("--connect", f"{host}:{port}", "--json"),
-                    ],
-                    stdout=subprocess.DEVNULL,
-                )
-            )
+            joining: list[str | Path] = [
+                sys.executable,
+                "-m",
+                "hush",
+                "party",
+                "join",
+                place / "session.json",
+                "--name",
+                name,
+                "--json",
+            ]
+            mine: list[str | Path] = [
+                "--key",
+                place / f"{name}.key",
+                "--values",
+                place / f"{name}.csv",
+                "--connect",
+                f"{host}:{port}",
+            ]
+            children.append(subprocess.Popen([*joining, *mine], stdout=subprocess.DEVNULL))
         try:
             total = aggregate(session, private, server, seconds=60)
         finally:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from fractions import Fraction
 from typing import Annotated, Literal
 
-import typer
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from typer import Argument, Option
 
-from hush.cli.options import LedgerOptions, check_data, spread
+from hush.cli.options import LedgerOptions, spread
 from hush.cli.output import FormatOption, console, plain_table, print_answer, print_json, the_format
 from hush.core import exact
 from hush.core.format import figure, percent, visible
@@ -30,9 +29,9 @@ _LEAST = 40
 @spread
 def budget(
     options: LedgerOptions,
-    error: Annotated[str, typer.Option(help="The half-width of the counts.", metavar="±")] = "50",
-    confidence: Annotated[str, typer.Option(help="How sure the half-width is.", metavar="P")] = "0.95",
-    details: Annotated[bool, typer.Option("--details", help="The accountant's currencies as well.")] = False,
+    error: Annotated[str, Option(help="The half-width of the counts.", metavar="±")] = "50",
+    confidence: Annotated[str, Option(help="How sure the half-width is.", metavar="P")] = "0.95",
+    details: Annotated[bool, Option("--details", help="The accountant's currencies as well.")] = False,
 ) -> None:
     """Show the share of every budget that is left, and the number of counts that it pays for.
 
@@ -116,8 +115,8 @@ def _details(views: list[AccountView]) -> Table:
 @spread
 def history(
     options: LedgerOptions,
-    data: Annotated[str | None, typer.Option(help="Only this data set.", metavar="NAME")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the newest.", metavar="N", min=1)] = None,
+    data: Annotated[str | None, Option(help="Only this data set.", metavar="NAME")] = None,
+    limit: Annotated[int | None, Option(help="Only the newest.", metavar="N", min=1)] = None,
 ) -> None:
     """List the charges, newest first: analyst, question, ε, the share of the budget that was taken, and the outcome.
 
@@ -136,8 +135,7 @@ def history(
         hush history --json
     """
     with options.opened() as book:
-        check_data(book, data)
-        who = options.reader(book)
+        who = options.reader(book, data)
         releases = book.history(who, data=data, limit=limit)
         totals = [view for view in book.budget(who) if data in {None, view.data} and not view.removed]
     if options.as_json:
@@ -160,7 +158,12 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
         # ε as it was asked; Gaussian noise of a given σ has none of its own
         epsilon = release.epsilon or release.price[0].get("epsilon")
         asked = "–" if epsilon is None else figure(exact(epsilon, "epsilon"))
-        took = _took(release, release.of if own else budget_of((release.data, "")), present, named=several)
+        of = release.of if own else budget_of((release.data, ""))
+        took = percent(0)
+        if of in release.shares:  # another analyst's answer costs the data set nothing
+            took = percent(release.shares[of]["took"], taken=True) + (f" of {visible(of)}" if several else "")
+            then = exact(release.shares[of]["epsilon"], "epsilon")
+            took += f" of ε={figure(then)}" if present.get(of, then) != then else ""  # of that day
         names = visible(release.who), visible(release.data)
         rows.append((str(release.number), release.when[:16].replace("T", " "), *names, asked, took, release.outcome))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -182,19 +185,9 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
     return drawn
 
 
-def _took(release: Release, of: str, present: dict[str, Fraction], *, named: bool) -> str:
-    """Return the share that was taken of a budget, with the budget's ε of that day if it is another one now."""
-    if of not in release.shares:  # another analyst's answer costs the data set nothing
-        return percent(0)
-    share = release.shares[of]
-    epsilon = exact(share["epsilon"], "epsilon")
-    then = f" of ε={figure(epsilon)}" if present.get(of, epsilon) != epsilon else ""
-    return f"{percent(share['took'], taken=True)}{f' of {visible(of)}' if named else ''}{then}"
-
-
 @spread
 def show(
-    receipt: Annotated[str, typer.Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
+    receipt: Annotated[str, Argument(metavar="RECEIPT", help="The number below an answer, or in hush history.")],
     *,
     options: LedgerOptions,
     format_: FormatOption = None,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from hush.cli.interview import Interview, agreed, interview
 from hush.cli.options import POLICY, JsonOption, actor
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 def init(
     files: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files, folders of them, or postgresql://…"
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where to write.")] = Path("hush.toml"),
-    data: Annotated[str, typer.Option("--data", metavar="NAME", help="What to call the data set.")] = "mydata",
+    output: Annotated[Path, Option(metavar="FILE", help="Where to write.")] = Path("hush.toml"),
+    data: Annotated[str, Option(metavar="NAME", help="What to call the data set.")] = "mydata",
     separator: Annotated[
         str | None,
-        typer.Option(metavar="CHARACTER", help="What separates the fields of CSV files  [default: their first line's]"),
+        Option(metavar="CHARACTER", help="What separates the fields of CSV files  [default: their first line's]"),
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How the characters of CSV files are stored, if not as utf-8.")
+        str | None, Option(metavar="NAME", help="How the characters of CSV files are stored, if not as utf-8.")
     ] = None,
     decimal: Annotated[
-        str | None, typer.Option(metavar="MARK", help="What stands before decimals in CSV files: . or ,")
+        str | None, Option(metavar="MARK", help="What stands before decimals in CSV files: . or ,")
     ] = None,
     timezone: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Where the clocks are that show the tables' times.")
+        str | None, Option(metavar="NAME", help="Where the clocks are that show the tables' times.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help='The column that says whose row it is, or "every row".')] = None,
-    epsilon: Annotated[str | None, typer.Option(metavar="ε", help="The lifetime budget.")] = None,
-    delta: Annotated[str | None, typer.Option(metavar="δ", help="The budget's δ.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    unit: Annotated[str | None, Option(help='The column that says whose row it is, or "every row".')] = None,
+    epsilon: Annotated[str | None, Option(metavar="ε", help="The lifetime budget.")] = None,
+    delta: Annotated[str | None, Option(metavar="δ", help="The budget's δ.")] = None,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
     no_input: Annotated[
-        bool, typer.Option("--no-input", help="Ask nothing on a terminal; leave open what is not said.")
+        bool, Option("--no-input", help="Ask nothing on a terminal; leave open what is not said.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

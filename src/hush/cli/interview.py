@@ -160,10 +160,7 @@ def agreed(what: str, *, default: bool = False) -> bool:
 def _ask_unit(talk: Interview, draft: Draft) -> str | None:
     """Ask for the unit's column, which identifies a person; return an empty text to decide later."""
     holders = draft.holders
-    likely = sorted(
-        (name for name in holders if _IDENTIFIER.fullmatch(name)),
-        key=lambda name: -len(holders[name]),
-    )
+    likely = sorted(filter(_IDENTIFIER.fullmatch, holders), key=lambda name: -len(holders[name]))
     # Proposed only if it is clear: one likely name, or one that more tables have than any other.
     clear = likely and (len(likely) == 1 or len(holders[likely[0]]) > len(holders[likely[1]]))
     usual = likely[0] if clear else ""
@@ -179,7 +176,9 @@ def _ask_unit(talk: Interview, draft: Draft) -> str | None:
 def _ask_path(talk: Interview, table: DraftTable, draft: Draft) -> str:
     """Ask where a table without the unit's column finds its unit, or whether it is public."""
     suggested = draft.suggested_paths(table)
-    likely = [path for path in suggested if _names_a_row(path)]
+    # Those over a column that by its name is the other table's key, as visits … via visit_id.
+    parts = {path: path.replace('"', "").casefold().partition(" via ") for path in suggested}
+    likely = [path for path, (other, _, key) in parts.items() if key.startswith(other.partition(".")[0].rstrip("s"))]
     usual = likely[0] if len(likely) == 1 else ""
     others = f" Such as {', or '.join(likely[:3])}." if len(likely) > 1 else ""
 
@@ -199,36 +198,19 @@ def _ask_path(talk: Interview, table: DraftTable, draft: Draft) -> str:
     return talk.ask(question, path, empty="")
 
 
-def _names_a_row(path: str) -> bool:
-    """Say whether a path goes over a column that by its name is the other table's key, as visits … via visit_id."""
-    other, _, key = path.partition(" via ")
-    return key.strip('"').casefold().startswith(other.partition(".")[0].strip('"').casefold().rstrip("s"))
-
-
 def _ask_table(talk: Interview, table: DraftTable, unit: str | None) -> DraftTable:
     """Ask for the limits and the columns of a table, unless it is public."""
     if table.unit == PUBLIC:
         return table
     talk.say(f"\nTable {table.name}")
-    groups, rows = _ask_limits(talk, unit) if unit else ("1", "1")
+    rows = groups = "1"
+    if unit:
+        question = f"  How many rows has one {unit}, typically? More needs more noise (empty: 1)"
+        rows = talk.ask(question, lambda said: read_count(said, "max_rows", MAX_ROWS), empty="1")
+    if rows != "1":
+        question = f"  In how many groups, such as months, may one {unit} count? (empty: 1)"
+        groups = talk.ask(question, lambda said: read_count(said, "max_groups", MAX_GROUPS), empty="1")
     return replace(table, max_groups=groups, max_rows=rows, words=_ask_columns(talk, table, unit))
-
-
-def _ask_limits(talk: Interview, unit: str) -> tuple[str, str]:
-    """Ask how many groups and rows of a table one unit may have: max_groups and max_rows."""
-    rows = talk.ask(
-        f"  How many rows has one {unit}, typically? More needs more noise (empty: 1)",
-        lambda said: read_count(said, "max_rows", MAX_ROWS),
-        empty="1",
-    )
-    if rows == "1":
-        return "1", "1"
-    groups = talk.ask(
-        f"  In how many groups, such as months, may one {unit} count? (empty: 1)",
-        lambda said: read_count(said, "max_groups", MAX_GROUPS),
-        empty="1",
-    )
-    return groups, rows
 
 
 def _ask_columns(talk: Interview, table: DraftTable, unit: str | None) -> dict[str, Mapping[str, Any] | None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.options import LedgerOptions, LedgerPlace, command, spread
 from hush.cli.output import private_file, working
@@ -26,19 +27,17 @@ ledger = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-EpsilonOption = Annotated[str, typer.Option("--epsilon", metavar="ε", help="The budget's ε: a total, not an addition.")]
-DeltaOption = Annotated[str | None, typer.Option("--delta", metavar="δ", help="The budget's δ.")]
-KindOption = Annotated[
-    str, typer.Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")
-]
+EpsilonOption = Annotated[str, Option("--epsilon", metavar="ε", help="The budget's ε: a total, not an addition.")]
+DeltaOption = Annotated[str | None, Option("--delta", metavar="δ", help="The budget's δ.")]
+KindOption = Annotated[str, Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")]
 StoreOption = Annotated[
     str | None,
-    typer.Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
+    Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
 ]
-ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
+ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
 LostOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--lost",
         metavar="none|all|ε[,δ]",
         help="What this copy does not show: nothing, an unknown amount (all budgets count as used up), or an ε.",
@@ -51,7 +50,7 @@ def open_(
     options: LedgerOptions,
     anew: Annotated[
         str,
-        typer.Option(
+        Option(
             "--new",
             metavar="REASON",
             help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
@@ -75,7 +74,7 @@ def open_(
 
 @command(ledger, "add-data")
 def add_data(
-    name: Annotated[str, typer.Argument(help="The data set's name.")],
+    name: Annotated[str, Argument(help="The data set's name.")],
     epsilon: EpsilonOption,
     delta: DeltaOption = None,
     kind: KindOption = "auto",
@@ -91,10 +90,10 @@ def add_data(
 
 @command(ledger, "add-analyst")
 def add_analyst(
-    name: Annotated[str, typer.Argument(help="The analyst's name.")],
-    data: Annotated[str, typer.Option("--data", metavar="NAME", help="The data set they may ask about.")],
+    name: Annotated[str, Argument(help="The analyst's name.")],
+    data: Annotated[str, Option(metavar="NAME", help="The data set they may ask about.")],
     epsilon: Annotated[
-        str | None, typer.Option("--epsilon", metavar="ε", help="Their own ε; without it the data set's budget binds.")
+        str | None, Option(metavar="ε", help="Their own ε; without it the data set's budget binds.")
     ] = None,
     delta: DeltaOption = None,
     kind: KindOption = "auto",
@@ -112,11 +111,9 @@ def add_analyst(
 
 @command(ledger, "raise")
 def raise_(
-    data: Annotated[str, typer.Argument(help="The data set.")],
+    data: Annotated[str, Argument(help="The data set.")],
     epsilon: EpsilonOption,
-    of: Annotated[
-        str | None, typer.Option("--analyst", metavar="NAME", help="Raise this analyst's budget on it.")
-    ] = None,
+    of: Annotated[str | None, Option("--analyst", metavar="NAME", help="Raise this analyst's budget on it.")] = None,
     delta: DeltaOption = None,
     reason: ReasonOption = "",
     *,
@@ -155,7 +152,7 @@ def acts(options: LedgerOptions) -> None:
 
 @command(ledger, "export")
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - for standard output.")] = "-",
+    file: Annotated[str, Argument(metavar="FILE", help="Where to write; - for standard output.")] = "-",
     *,
     options: LedgerOptions,
 ) -> None:
@@ -171,7 +168,7 @@ def export(
 
 @command(ledger, "import")
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Lines written by hush ledger export.")],
+    file: Annotated[str, Argument(metavar="FILE", help="Lines written by hush ledger export.")],
     reason: ReasonOption,
     lost: LostOption,
     *,
@@ -189,7 +186,7 @@ def import_(
 
 @command(ledger, "backup")
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write; must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="Where to write; must not exist.")],
     people: StoreOption = None,
     *,
     options: LedgerOptions,
@@ -215,7 +212,7 @@ def restore(
     reason: ReasonOption,
     lost: LostOption,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A file of hush ledger backup, to be put back whole.")
+        Path | None, Option("--from", metavar="FILE", help="A file of hush ledger backup, to be put back whole.")
     ] = None,
     people: StoreOption = None,
     *,
@@ -256,8 +253,8 @@ def _lost(text: str) -> Lost:
 
 @spread
 def requests(
-    approve: Annotated[int | None, typer.Option("--approve", metavar="NUMBER", help="Let this one be asked.")] = None,
-    decline: Annotated[int | None, typer.Option("--decline", metavar="NUMBER", help="Do not.")] = None,
+    approve: Annotated[int | None, Option(metavar="NUMBER", help="Let this one be asked.")] = None,
+    decline: Annotated[int | None, Option(metavar="NUMBER", help="Do not.")] = None,
     reason: ReasonOption = "",
     *,
     options: LedgerOptions,

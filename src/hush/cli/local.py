@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.options import JsonOption
 from hush.cli.output import plain_table, print_data, tell, text_of, write_text
@@ -24,18 +25,16 @@ hush local estimate form.json reports.jsonl --chart smokers.svg
 ```
 """
 local = typer.Typer(name="local", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
-FormArgument = Annotated[Path, typer.Argument(metavar="FORM", help="The form, as make-form wrote it.")]
+FormArgument = Annotated[Path, Argument(metavar="FORM", help="The form, as make-form wrote it.")]
 
 
 @local.command("make-form")
 def make_form(
-    question: Annotated[str, typer.Argument(help="What is asked, in words.")],
-    epsilon: Annotated[str, typer.Option(metavar="ε", help="The privacy of each report.")],
-    categories: Annotated[str | None, typer.Option(metavar="A,B,…", help="The answers that may be given.")] = None,
-    bounds: Annotated[
-        str | None, typer.Option(metavar="LOWER,UPPER", help="For a mean: the range of the numbers.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write the form.")] = None,
+    question: Annotated[str, Argument(help="What is asked, in words.")],
+    epsilon: Annotated[str, Option(metavar="ε", help="The privacy of each report.")],
+    categories: Annotated[str | None, Option(metavar="A,B,…", help="The answers that may be given.")] = None,
+    bounds: Annotated[str | None, Option(metavar="LOWER,UPPER", help="For a mean: the range of the numbers.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Where to write the form.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a form: a public file with the question and the mechanism."""
@@ -61,8 +60,7 @@ def make_form(
 
 @local.command("report")
 def report(
-    form: FormArgument,
-    answer: Annotated[str, typer.Argument(help="The true answer; it does not leave this command.")],
+    form: FormArgument, answer: Annotated[str, Argument(help="The true answer; it does not leave this command.")]
 ) -> None:
     """Print one randomised report of a true answer, a line of JSON."""
     print_data(_form(form).report(answer) + "\n")
@@ -71,9 +69,9 @@ def report(
 @local.command("estimate")
 def estimate(
     form: FormArgument,
-    reports: Annotated[str, typer.Argument(metavar="REPORTS", help="Reports, one per line; - for standard input.")],
-    confidence: Annotated[str, typer.Option(help="How often each ± holds.")] = "0.95",
-    chart: Annotated[Path | None, typer.Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
+    reports: Annotated[str, Argument(metavar="REPORTS", help="Reports, one per line; - for standard input.")],
+    confidence: Annotated[str, Option(help="How often each ± holds.")] = "0.95",
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the answers of people, with error bars, and count reports that cannot be genuine."""

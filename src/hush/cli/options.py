@@ -10,17 +10,19 @@ from __future__ import annotations
 import getpass
 import tomllib
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from hush.curator.curator import Curator
     from hush.curator.terms import Terms
     from hush.ledger import Actor, Ledger
 
@@ -30,7 +32,7 @@ Result = TypeVar("Result")
 def spread(command: Callable[..., Result]) -> Callable[..., Result]:
     """Return a command for Typer: the fields of its parameters that are dataclasses are options of their own.
 
-    So are the terms of a request (`hush.curator.terms`): its SQL is an argument.
+    So are the terms of a request (`hush.curator.terms`): its SQL, or its table, is an argument.
     """
     defaults, hints = signature(command).parameters, get_type_hints(command, include_extras=True)
     hints.pop("return", None)
@@ -53,8 +55,10 @@ def spread(command: Callable[..., Result]) -> Callable[..., Result]:
     def call(**given: Any) -> Result:
         values = {}
         for name, group in groups.items():
-            own = [field for field in fields(group) if field.name in given]
-            values[name] = group(**{field.name: _value(field, given.pop(field.name)) for field in own})
+            own = {field.name: given.pop(field.name) for field in fields(group) if field.name in given}
+            if hasattr(group, "given"):
+                own = {option: _term_value(group, option, text) for option, text in own.items()}
+            values[name] = group(**own)
         return command(**values, **given)
 
     # Typer reads the signature, and `wraps` would show it that of the command.
@@ -68,57 +72,37 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., Result]], Ca
 
 
 def _term_options(request: type[Terms]) -> list[Parameter]:
-    """Return the parameters of a command that takes a request: its SQL as an argument, other terms as options."""
+    """Return the parameters of a command that takes a request: its first term as an argument, others as options."""
     from hush.curator.terms import TermKind, term_of
 
     types = {TermKind.COUNT: int, TermKind.FRACTION: float, TermKind.FLAG: bool}  # read by Typer; others are texts
     parameters = []
     for field in fields(request):
-        term, default = term_of(field), field.default
+        term, default = term_of(field), Parameter.empty if field.default is MISSING else field.default
         kind: Any = types.get(term.kind, str)
         if term.kind in {TermKind.LOCAL, TermKind.VALUES}:
             continue
-        if term.kind is TermKind.SQL:
-            # Without a metavar of its own the SQL may be left out, and is read from standard input.
-            metavar, default = (term.metavar, Parameter.empty) if term.metavar else ("[SQL]", "-")
-            words = f"{term.help} @FILE reads it from a file, - (or nothing) from standard input."
-            annotation: Any = Annotated[kind, typer.Argument(metavar=metavar, help=words)]
+        if default is Parameter.empty and not field.kw_only:
+            metavar, words = term.metavar, term.help
+            if term.kind is TermKind.SQL:
+                words += " @FILE reads it from a file, - (or nothing) from standard input."
+                # Without a metavar of its own the SQL may be left out, and is read from standard input.
+                metavar, default = (metavar, default) if metavar else ("[SQL]", "-")
+            annotation: Any = Annotated[kind, Argument(metavar=metavar, help=words)]
         else:
-            default = Parameter.empty if default is MISSING else default
-            spelling = f"--{field.name.replace('_', '-')}"
-            option = typer.Option(spelling, metavar=term.metavar or None, help=term.help)
+            option = Option(f"--{field.name.replace('_', '-')}", metavar=term.metavar or None, help=term.help)
             annotation = Annotated[kind | None if default is None else kind, option]
         parameters.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
     return parameters
 
 
-def _value(field: Field[Any], text: Any) -> Any:
-    """Return the value of an option; some terms of a request have texts of their own, such as 50@0.95."""
-    if isinstance(text, str) and not isinstance(field.type, str):  # the type of a request's field has its term
-        from hush.curator.terms import TermKind, term_of
+def _term_value(request: type[Terms], name: str, text: Any) -> Any:
+    """Return the value of a term; some terms have texts of their own, such as 50@0.95."""
+    from hush.curator.terms import TermKind, terms_of
 
-        if term_of(field).kind in {TermKind.ACCURACY, TermKind.NAMES}:
-            return term_of(field).read(text, f"--{field.name}")
-    return text
-
-
-LedgerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        metavar="PATH|URL",
-        help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]",
-    ),
-]
-PolicyOption = Annotated[Path, typer.Option("--policy", metavar="FILE", help="The policy file.")]
-AnchorOption = Annotated[
-    str | None,
-    typer.Option(
-        "--anchor",
-        metavar="PLACE",
-        help="Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none.",
-    ),
-]
+    term = terms_of(request)[name]
+    reads = isinstance(text, str) and term.kind in {TermKind.ACCURACY, TermKind.NAMES}
+    return term.read(text, f"--{name}") if reads else text
 
 
 def known_analysts(incomplete: str) -> list[str]:
@@ -131,13 +115,7 @@ def known_analysts(incomplete: str) -> list[str]:
     return [name for name in analysts if name.startswith(incomplete)]
 
 
-AsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 POLICY = Path("hush.toml")
 
@@ -149,23 +127,6 @@ def actor(analyst: str | None) -> Actor:
     return Actor.analyst(analyst) if analyst is not None else Actor.owner(account_name())
 
 
-def check_data(book: Ledger, data: str | None) -> None:
-    """Refuse a data set that the ledger does not know."""
-    if data is not None:
-        _check("--data", data, [act.data for act in book.acts(actor(None)) if act.data])
-
-
-def _check(option: str, name: str, known: list[str]) -> None:
-    # Otherwise a misspelt name would show an empty list, as if nothing had been spent.
-    if name not in known:
-        from hush.core import InvalidValueError
-        from hush.query.errors import did_you_mean
-
-        what = "an analyst" if option == "--as" else "a data set"
-        hint = did_you_mean(name, known, otherwise=f"It knows {', '.join(sorted(set(known))[:20]) or 'none yet'}.")
-        raise InvalidValueError(option, got=name, allowed=f"{what} that the ledger knows", hint=hint)
-
-
 def account_name() -> str:
     """Return the name of the account that runs the command."""
     try:
@@ -175,9 +136,10 @@ def account_name() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrintOptions:
-    """How a command prints its result."""
+class PolicyOptions:
+    """The policy, and how a command prints its result."""
 
+    policy: Annotated[Path, Option(metavar="FILE", help="The policy file.")] = POLICY
     as_json: JsonOption = False
 
     def tell(self, value: Any, *lines: RenderableType) -> None:
@@ -188,12 +150,43 @@ class PrintOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerPlace(PrintOptions):
+class AskerOptions(PolicyOptions):
+    """Who asks, under which policy."""
+
+    analyst: Annotated[
+        str | None,
+        Option(
+            "--as",
+            metavar="ANALYST",
+            help="Who asks; needed where the policy names several.",
+            autocompletion=known_analysts,
+        ),
+    ] = None
+
+    def opened(self) -> Curator:
+        """Open a curator for this analyst under this policy."""
+        from hush.curator.opening import open_policy
+
+        return open_policy(self.policy, analyst=self.analyst)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerPlace(PolicyOptions):
     """The options that name a ledger."""
 
-    ledger: LedgerOption = None
-    policy: PolicyOption = POLICY
-    anchor: AnchorOption = None
+    ledger: Annotated[
+        str | None,
+        Option(
+            metavar="PATH|URL", help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]"
+        ),
+    ] = None
+    anchor: Annotated[
+        str | None,
+        Option(
+            metavar="PLACE",
+            help="Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none.",
+        ),
+    ] = None
 
     @property
     def place(self) -> str:
@@ -223,15 +216,29 @@ class LedgerPlace(PrintOptions):
 class LedgerOptions(LedgerPlace):
     """The options that name a ledger and the actor."""
 
-    analyst: AsOption = None
+    analyst: Annotated[
+        str | None,
+        Option(
+            "--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts
+        ),
+    ] = None
 
     @property
     def actor(self) -> Actor:
         """Who acts: the owner, or an analyst."""
         return actor(self.analyst)
 
-    def reader(self, book: Ledger) -> Actor:
-        """Return the actor who reads: the owner, or an analyst that the ledger knows."""
-        if self.analyst is not None:
-            _check("--as", self.analyst, book.analysts())
+    def reader(self, book: Ledger, data: str | None = None) -> Actor:
+        """Return the actor who reads: the owner, or an analyst. Refuse names that the ledger does not know."""
+        from hush.core import InvalidValueError
+        from hush.query.errors import did_you_mean
+
+        data_sets = [act.data for act in book.acts(actor(None)) if act.data] if data is not None else []
+        names = (("--data", "a data set", data, data_sets), ("--as", "an analyst", self.analyst, book.analysts()))
+        for option, what, name, known in names:
+            if name is not None and name not in known:  # else it would show an empty list, as if nothing had been spent
+                hint = did_you_mean(
+                    name, known, otherwise=f"It knows {', '.join(sorted(set(known))[:20]) or 'none yet'}."
+                )
+                raise InvalidValueError(option, got=name, allowed=f"{what} that the ledger knows", hint=hint)
         return self.actor

@@ -22,6 +22,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
+from typer import Option
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import ascii_controls, visible
@@ -135,33 +136,24 @@ def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[
         raise
 
 
-def fail(error: HushError, *, as_json: bool) -> int:
-    """Print an error and return the exit status it asks for."""
-    _print_error(error.code, str(error), as_json=as_json)
-    return error.exit_status
-
-
 def warn(message: str) -> None:
     """Print a warning to standard error."""
     console(sys.stderr).print(f"[yellow]warning:[/] {escape(message)}")
 
 
-def usage_failed(error: Exception, *, as_json: bool) -> int | None:
-    """Print an error in the command line, for example an unknown option; return None for other errors."""
-    if not isinstance(error, _USAGE):
+def fail(error: Exception, *, as_json: bool) -> int | None:
+    """Print an error of hush or of the command line, and return its exit status; return None for other errors."""
+    usage: Any = error if isinstance(error, _USAGE) else None
+    if usage is None and not isinstance(error, HushError):
         return None
     if as_json:
-        _print_error("usage", error.format_message(), as_json=True)
-    else:
-        error.show()
-    return 2
-
-
-def _print_error(code: str, message: str, *, as_json: bool) -> None:
-    if as_json:
+        code, message = (error.code, str(error)) if isinstance(error, HushError) else ("usage", usage.format_message())
         print_json({"error": {"code": code, "message": message}})
+    elif usage is not None:  # with the usage of the command
+        usage.show()
     else:
-        console(sys.stderr).print(f"[bold red]error:[/] {escape(message)}")
+        console(sys.stderr).print(f"[bold red]error:[/] {escape(str(error))}")
+    return error.exit_status if isinstance(error, HushError) else 2
 
 
 class Format(StrEnum):
@@ -175,8 +167,7 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format | None,
-    typer.Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet."),
+    Format | None, Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet.")
 ]
 
 
@@ -207,9 +198,9 @@ def print_answer(answer: Answer, form: Format, *, every_note: bool = False) -> N
         case Format.PARQUET:
             optional("pyarrow.parquet", "arrow").write_table(answer.table, sys.stdout.buffer)
         case _:
-            from hush.report.tables import rich_table
+            from hush.report.tables import Terminal
 
-            console().print(rich_table(answer.columns, notes=answer.notes()) if every_note else answer)
+            console().print(Terminal(columns=answer.columns, notes=answer.notes()) if every_note else answer)
 
 
 def private_file(name: str, mode: str) -> IO[str]:

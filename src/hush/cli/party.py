@@ -6,11 +6,11 @@ import contextlib
 import csv
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from hush.cli.options import JsonOption
 from hush.cli.output import console, private_file, tell, text_of, write_text
@@ -40,15 +40,13 @@ hush aggregate run session.json --key aggregator.key --listen 127.0.0.1:7000 --t
 party = typer.Typer(name="party", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 aggregate = typer.Typer(name="aggregate", help=_AGGREGATE_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
-SessionArgument = Annotated[Path, typer.Argument(metavar="SESSION", help="The session file.")]
-KeyOption = Annotated[
-    Path, typer.Option("--key", metavar="FILE", help="The private key, as `hush party key` wrote it.")
-]
+SessionArgument = Annotated[Path, Argument(metavar="SESSION", help="The session file.")]
+KeyOption = Annotated[Path, Option("--key", metavar="FILE", help="The private key, as `hush party key` wrote it.")]
 
 
 @party.command("key")
 def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the private key; must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="Where to write the private key; must not exist.")],
     as_json: JsonOption = False,
 ) -> None:
     """Make a signing key, and print its public part."""
@@ -61,103 +59,78 @@ def key(
 @party.command("join")
 def join_(
     session: SessionArgument,
-    name: Annotated[str, typer.Option("--name", help="This party's name in the session.")],
+    name: Annotated[str, Option(help="This party's name in the session.")],
     key: KeyOption,
-    values: Annotated[
-        Path, typer.Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")
-    ],
-    connect: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
+    values: Annotated[Path, Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")],
+    connect: Annotated[str, Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
     ledger: Annotated[
-        str | None, typer.Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
+        str | None, Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
     ] = None,
-    data: Annotated[str | None, typer.Option(help="The ledger's data set that the counters were made of.")] = None,
-    analyst: Annotated[str | None, typer.Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long to wait for each step.", min=1)] = 240.0,
+    data: Annotated[str | None, Option(help="The ledger's data set that the counters were made of.")] = None,
+    analyst: Annotated[str | None, Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
+    seconds: Annotated[float, Option(help="How long to wait for each step.", min=1)] = 240.0,
     as_json: JsonOption = False,
 ) -> None:
     """Take part in one secure sum."""
+    from hush.ledger import Charge, Ledger
+
     agreed, private = _session(session), _key(key)
     if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
     counters, address = _values(values), _address(connect)
+    before = AggregationError(
+        f"session {agreed.name!r} was taken part in before, and a second time would be a second release; make one "
+        "with another name"
+    )
+    tickets: list[Charge] = []
+    with contextlib.ExitStack() as stack:
+        book = None if ledger is None else stack.enter_context(Ledger.open(ledger))
 
-    def take_part(charge: Callable[[], None]) -> dict[str, Any]:
         def before_masking() -> None:
-            charge()
-            _take_part_once(key, agreed)
+            """Charge the ledger before this party's vector is sent, and leave a file beside the private key."""
+            if book is not None:
+                # The id comes from the session: a party that joins it a second time finds its own charge.
+                request, events = f"secure-sum-{agreed.digest.hex()[:32]}", [agreed.share.event]
+                question = f"SECURE SUM {agreed.name!r}, {agreed.length} counters of {len(agreed.parties)} parties"
+                ticket = book.reserve(request, analyst=str(analyst), data=str(data), question=question, events=events)
+                if not isinstance(ticket, Charge):
+                    raise before
+                tickets.append(ticket)
+            record = key.with_name(f"{key.name}.{agreed.digest.hex()[:32]}.taken")
+            try:
+                os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                raise before from None
+            except OSError as error:
+                raise HushError(
+                    f"cannot write {record}, which keeps a session from being joined twice: {error}"
+                ) from None
 
-        return join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
-
-    if ledger is not None and data is not None and analyst is not None:
-        result = _charged(ledger, data, analyst, agreed, take_part)
-    else:
-        result = take_part(lambda: None)
+        try:
+            result = join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
+        except AggregationError:
+            if book is not None and tickets:
+                why = "no result of the secure sum arrived; the sum may have been released all the same"
+                book.failed(tickets[0], why)
+            raise
+        if book is not None:
+            book.answered(tickets[0], json.dumps(result).encode())
     text = f"Done: the sums of {len(result['survivors'])} parties; transcript {result['transcript'][:16]}."
     tell(result, text, as_json=as_json)
 
 
-def _taken_before(session: Session) -> AggregationError:
-    return AggregationError(
-        f"session {session.name!r} was taken part in before, and a second time would be a second release; make one "
-        "with another name"
-    )
-
-
-def _take_part_once(key: Path, session: Session) -> None:
-    """Leave a file beside the private key, and refuse where it is there already."""
-    record = key.with_name(f"{key.name}.{session.digest.hex()[:32]}.taken")
-    try:
-        os.close(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        raise _taken_before(session) from None
-    except OSError as error:
-        raise HushError(f"cannot write {record}, which keeps a session from being joined twice: {error}") from None
-
-
-def _charged(
-    place: str,
-    data: str,
-    analyst: str,
-    session: Session,
-    take_part: Callable[[Callable[[], None]], dict[str, Any]],
-) -> dict[str, Any]:
-    """Take part in a secure sum: charge the ledger before this party's vector is sent, then record the outcome."""
-    from hush.ledger import Charge, Ledger
-
-    tickets: list[Any] = []
-    with contextlib.closing(Ledger.open(place)) as book:
-
-        def charge() -> None:
-            # The id comes from the session: a party that joins it a second time finds its own charge, and is refused.
-            request = f"secure-sum-{session.digest.hex()[:32]}"
-            question = f"SECURE SUM {session.name!r}, {session.length} counters of {len(session.parties)} parties"
-            ticket = book.reserve(request, analyst=analyst, data=data, question=question, events=[session.share.event])
-            if not isinstance(ticket, Charge):
-                raise _taken_before(session)
-            tickets.append(ticket)
-
-        try:
-            result = take_part(charge)
-        except AggregationError:
-            for ticket in tickets:
-                book.failed(ticket, "no result of the secure sum arrived; the sum may have been released all the same")
-            raise
-        book.answered(tickets[0], json.dumps(result).encode())
-        return result
-
-
 @aggregate.command("open")
 def open_(
-    name: Annotated[str, typer.Argument(help="A name that is used once.")],
-    party: Annotated[list[str], typer.Option("--party", metavar="NAME=PUBLIC", help="A party; repeat for each.")],
+    name: Annotated[str, Argument(help="A name that is used once.")],
+    party: Annotated[list[str], Option(metavar="NAME=PUBLIC", help="A party; repeat for each.")],
     key: KeyOption,
-    epsilon: Annotated[str, typer.Option(metavar="ε", help="The privacy of the released sums.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the session.")],
-    delta: Annotated[str | None, typer.Option(metavar="δ", help="Leave out for pure privacy.")] = None,
-    length: Annotated[int, typer.Option(help="How many counters the vectors have.", min=1)] = 1,
-    sensitivity: Annotated[int, typer.Option(help="How much one person changes all counters together.", min=1)] = 1,
-    dropouts: Annotated[int, typer.Option(help="How many parties may drop out.", min=0)] = 0,
-    colluding: Annotated[int, typer.Option(help="How many may pool what they know with the aggregator.", min=0)] = 0,
+    epsilon: Annotated[str, Option(metavar="ε", help="The privacy of the released sums.")],
+    out: Annotated[Path, Option("--out", "-o", metavar="FILE", help="Where to write the session.")],
+    delta: Annotated[str | None, Option(metavar="δ", help="Leave out for pure privacy.")] = None,
+    length: Annotated[int, Option(help="How many counters the vectors have.", min=1)] = 1,
+    sensitivity: Annotated[int, Option(help="How much one person changes all counters together.", min=1)] = 1,
+    dropouts: Annotated[int, Option(help="How many parties may drop out.", min=0)] = 0,
+    colluding: Annotated[int, Option(help="How many may pool what they know with the aggregator.", min=0)] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Write a session: the terms that all parties agree upon beforehand. Each party checks it before joining."""
@@ -191,12 +164,10 @@ def open_(
 def run(
     session: SessionArgument,
     key: KeyOption,
-    address: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where parties join.")
-    ] = "127.0.0.1:7000",
-    seconds: Annotated[float, typer.Option(help="How long to wait in each step.", min=0.1)] = 60.0,
+    address: Annotated[str, Option("--listen", metavar="HOST:PORT", help="Where parties join.")] = "127.0.0.1:7000",
+    seconds: Annotated[float, Option(help="How long to wait in each step.", min=0.1)] = 60.0,
     transcript: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the digests and signatures of all messages.")
+        Path | None, Option(metavar="FILE", help="Write the digests and signatures of all messages.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from hush.cli.options import POLICY, PolicyOption, PrintOptions, account_name, command
+from hush.cli.options import PolicyOptions, account_name, command
 from hush.cli.output import plain_table, private_file
 from hush.core import HushError, InvalidValueError
 from hush.curator.data_sets import read_policy
@@ -35,27 +36,20 @@ Analysts must have the names that the policy gives them: [analysts.alice].
 """
 people = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
-StoreOption = Annotated[
-    str | None,
-    typer.Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]"),
-]
-RolesOption = Annotated[
-    list[str] | None, typer.Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")
-]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who.")]
-AddressOption = Annotated[
-    str, typer.Option("--address", metavar="URL", help="Where people reach the service, for the link.")
-]
+RolesOption = Annotated[list[str] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="Who.")]
+AddressOption = Annotated[str, Option("--address", metavar="URL", help="Where people reach the service, for the link.")]
 ADDRESS = "http://127.0.0.1:8000"
 """Where `hush serve` listens if it is not told otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeopleOptions(PrintOptions):
+class PeopleOptions(PolicyOptions):
     """The options that all commands share: the store of people, the policy, and the output format."""
 
-    store: StoreOption = None
-    policy: PolicyOption = POLICY
+    store: Annotated[
+        str | None, Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]")
+    ] = None
 
 
 @contextmanager
@@ -114,11 +108,7 @@ def list_(options: PeopleOptions) -> None:
 
 @command(people, "add")
 def add(
-    name: NameArgument,
-    role: RolesOption = None,
-    *,
-    address: AddressOption = ADDRESS,
-    options: PeopleOptions,
+    name: NameArgument, role: RolesOption = None, *, address: AddressOption = ADDRESS, options: PeopleOptions
 ) -> None:
     """Add somebody, and print a link that signs them in once. The policy must name an analyst."""
     roles = _roles(role or ["analyst"])
@@ -155,9 +145,9 @@ def link(name: NameArgument, *, address: AddressOption = ADDRESS, options: Peopl
 @command(people, "token")
 def token(
     name: NameArgument,
-    label: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
-    scope: Annotated[list[str] | None, typer.Option(metavar="SCOPE", help="read, ask or own; repeat.")] = None,
-    days: Annotated[float, typer.Option(help="How long it is good.")] = 90,
+    label: Annotated[str, Option(metavar="TEXT", help="What it is for.")] = "",
+    scope: Annotated[list[str] | None, Option(metavar="SCOPE", help="read, ask or own; repeat.")] = None,
+    days: Annotated[float, Option(help="How long it is good.")] = 90,
     *,
     options: PeopleOptions,
 ) -> None:
@@ -198,18 +188,17 @@ def password(name: NameArgument, *, options: PeopleOptions) -> None:
 @command(people, "factor")
 def factor(
     name: NameArgument,
-    off: Annotated[bool, typer.Option("--off", help="Turn it off, as for a lost device.")] = False,
+    off: Annotated[bool, Option("--off", help="Turn it off, as for a lost device.")] = False,
     *,
     options: PeopleOptions,
 ) -> None:
     """Set up a second factor beside somebody's password: print its secret, read a code, print recovery codes."""
+    codes: list[str] = []
     with _opened(options) as people:
         if off:
             people.drop_factor(name)
-            codes = []
         else:
-            address = people.begin_factor(name).address(name)
-            print(address, file=sys.stderr)
+            print(people.begin_factor(name).address(name), file=sys.stderr)
             codes = people.confirm_factor(name, typer.prompt("Code", err=True))
     options.tell({"name": name, "recovery": "\n".join(codes)}, "\n".join(codes))
 
@@ -224,7 +213,7 @@ def remove(name: NameArgument, *, options: PeopleOptions) -> None:
 
 @command(people, "audit")
 def audit(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A new file; - for standard output.")] = "-",
+    file: Annotated[str, Argument(metavar="[FILE]", help="A new file; - for standard output.")] = "-",
     *,
     options: PeopleOptions,
 ) -> None:
@@ -245,7 +234,7 @@ def audit(
 
 @command(people, "backup")
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="Where to write the copy; must not exist.")],
     *,
     options: PeopleOptions,
 ) -> None:
@@ -257,7 +246,7 @@ def backup(
 
 @command(people, "restore")
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A copy that hush people backup wrote.")],
     *,
     options: PeopleOptions,
 ) -> None:

@@ -6,21 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from hush.cli.ask import AskerOptions, DataOption, question, writable
-from hush.cli.options import JsonOption, spread
-from hush.cli.output import console, print_json, tell, working
+from hush.cli.ask import question, writable
+from hush.cli.options import AskerOptions, spread
+from hush.cli.output import working
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
-from hush.curator.terms import FitOrder, MarginalOrder, RangeOrder, SynthesisOrder, Terms
+from hush.curator.terms import BoundingTerms, FitOrder, MarginalOrder, RangeOrder, SynthesisOrder, Terms
 from hush.report.columns import shown
 
-MaxRowsOption = Annotated[
-    int | None,
-    typer.Option("--max-rows", metavar="N", help="How many rows of one unit count; the policy's if not said."),
-]
-ExplainOption = Annotated[bool, typer.Option("--explain", help="Say what it would cost and err; spend nothing.")]
+ExplainOption = Annotated[bool, Option("--explain", help="Say what it would cost and err; spend nothing.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +24,6 @@ class ReleaseOptions(AskerOptions):
     """Who asks for a release, and whether it is only to be explained."""
 
     explain: ExplainOption = False
-    as_json: JsonOption = False
 
 
 def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions, **more: Any) -> Any:
@@ -36,7 +31,7 @@ def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions, **mor
     with working(doing, quiet=options.as_json, pays=True) as progress, options.opened() as curator:
         if options.explain:
             explained = getattr(curator, f"explain_{kind}")(**terms.explained())
-            tell(explained.to_json(), str(explained), as_json=options.as_json)
+            options.tell(explained.to_json(), str(explained))
             return None
         watched = {"progress": progress} if kind == "synth" else {}
         return getattr(curator, kind)(**terms.given(), **watched, **more)
@@ -45,10 +40,8 @@ def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions, **mor
 @spread
 def marginals(
     terms: MarginalOrder,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Write the tables and a report here.")
-    ] = None,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write parquet instead of CSV.")] = False,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Write the tables and a report here.")] = None,
+    parquet: Annotated[bool, Option("--parquet", help="Write parquet instead of CSV.")] = False,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -72,22 +65,21 @@ def marginals(
     if release is None:
         return
     written = [] if out is None else [str(path) for path in release.save(out, suffix=".parquet" if parquet else ".csv")]
-    tell(
+    options.tell(
         release.to_json() | {"files": written},
         str(release),
         *(f"  {' × '.join(names)}: each cell ±{shown(release.marginals[names].error)}" for names in release.tables),
         *([f"written: {len(written)} files in {out}"] if written else []),
         f"receipt {release.receipt}",
-        as_json=options.as_json,
     )
 
 
 @spread
 def ranges(
     terms: RangeOrder,
-    bins: Annotated[int, typer.Option("--bins", metavar="N", help="Bins of the histogram.", min=1, max=1024)] = 20,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the distribution (.csv).")] = None,
-    chart: Annotated[Path | None, typer.Option("--chart", metavar="FILE", help="Draw the histogram.")] = None,
+    bins: Annotated[int, Option(metavar="N", help="Bins of the histogram.", min=1, max=1024)] = 20,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the distribution (.csv).")] = None,
+    chart: Annotated[Path | None, Option(metavar="FILE", help="Draw the histogram.")] = None,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -112,24 +104,18 @@ def ranges(
         release.distribution().save(out)
     if chart is not None:
         histogram.chart(f"rows by {release.column.name}").save(chart)
-    if options.as_json:
-        print_json(release.to_json())
-        return
-    screen = console()
-    screen.print(histogram)
+    lines = []
     for row in release.quantiles():
         value, low, high = (shown(row[name]) for name in ("value", "low", "high"))
-        screen.print(f"  {row['part']:.0%} of the rows are at most {value} (between {low} and {high})", markup=False)
-    screen.print(f"receipt {release.receipt}", markup=False)
+        lines.append(f"  {row['part']:.0%} of the rows are at most {value} (between {low} and {high})")
+    options.tell(release.to_json(), histogram, *lines, f"receipt {release.receipt}")
 
 
 @spread
 def synth(
     terms: SynthesisOrder,
-    rows: Annotated[
-        int | None, typer.Option("--rows", metavar="N", help="How many rows to write: about as many as there are.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the rows (.csv, .parquet).")] = None,
+    rows: Annotated[int | None, Option(metavar="N", help="How many rows to write: about as many as there are.")] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the rows (.csv, .parquet).")] = None,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -159,13 +145,13 @@ def synth(
         lines.append(f"  furthest from the data: {' × '.join(worst.columns)}, {distance}")
     lines += [f"  note: {caveat}" for caveat in release.caveats]
     content = release.to_json() | {"file": None if out is None else str(out)}
-    tell(content, *lines, f"receipt {release.receipt}", as_json=options.as_json)
+    options.tell(content, *lines, f"receipt {release.receipt}")
 
 
 @spread
 def fit(
     terms: FitOrder,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the model (.json).")] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the model (.json).")] = None,
     *,
     options: ReleaseOptions,
 ) -> None:
@@ -193,25 +179,11 @@ def fit(
     paid["file"] = None if out is None else str(out)
     lines = [f"{type(model).__name__} at {model.price}, which took {model.spending}; receipt {model.receipt}"]
     lines += [str(model.summary())] if hasattr(model, "summary") else []
-    tell(model.to_json() | paid, *lines, as_json=options.as_json)
+    options.tell(model.to_json() | paid, *lines)
 
 
 @spread
-def bounds(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="A private table whose rows belong to units.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What the estimate costs.")],
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="The groups: how many of them max_groups leaves out.")
-    ] = None,
-    quantile: Annotated[
-        str | None,
-        typer.Option("--quantile", metavar="P", help="Which part of the units the proposal covers: 0.95 if not said."),
-    ] = None,
-    data: DataOption = None,
-    *,
-    asker: AskerOptions,
-    as_json: JsonOption = False,
-) -> None:
+def bounds(terms: BoundingTerms, asker: AskerOptions) -> None:
     """Estimate how much of a table lies beyond its bounds, and propose others: for owners who set them.
 
     No error bar speaks of what max_rows and max_groups cut. This asks two questions with half of ε each: how many units
@@ -227,6 +199,6 @@ def bounds(
 
     Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
-    with working("estimating", quiet=as_json, pays=True), asker.opened() as curator:
-        estimate = curator.bounding(table, by=by, epsilon=epsilon, quantile=quantile, data=data)
-    tell(estimate.to_json(), str(estimate), as_json=as_json)
+    with working("estimating", quiet=asker.as_json, pays=True), asker.opened() as curator:
+        estimate = curator.bounding(**terms.given())
+    asker.tell(estimate.to_json(), str(estimate))

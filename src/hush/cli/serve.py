@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from hush.cli.demo import write_hospital
 from hush.cli.options import POLICY, JsonOption
@@ -23,43 +23,42 @@ from hush.policy.ledger import make_ledger
 
 
 def serve(
-    policy: Annotated[Path, typer.Argument(metavar="[POLICY]", help="The policy file.")] = POLICY,
-    demo: Annotated[bool, typer.Option("--demo", help="Serve a synthetic hospital, gone at the end.")] = False,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(help="How many processes.", min=1, max=64)] = 1,
+    policy: Annotated[Path, Argument(metavar="[POLICY]", help="The policy file.")] = POLICY,
+    demo: Annotated[bool, Option("--demo", help="Serve a synthetic hospital, gone at the end.")] = False,
+    host: Annotated[str, Option(help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, Option(help="How many processes.", min=1, max=64)] = 1,
     people: Annotated[
-        str | None, typer.Option(metavar="FILE|URL", help="Who may come  [default: hush.people beside the policy]")
+        str | None, Option(metavar="FILE|URL", help="Who may come  [default: hush.people beside the policy]")
     ] = None,
-    tick: Annotated[float, typer.Option(metavar="SECONDS", help="No outcome leaves earlier; 0: no slots.")] = 0.1,
-    limit: Annotated[float, typer.Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
-    quota: Annotated[str, typer.Option(metavar="SIZE", help="What ledger, streams and people may take on disk.")] = "",
-    threads: Annotated[int, typer.Option(help="Threads of an engine; 0 for its own choice.", min=0, max=1024)] = 0,
-    at_once: Annotated[int, typer.Option(help="Questions that a worker computes at once.", min=1, max=1024)] = 2,
-    queue: Annotated[int, typer.Option(help="Questions that may wait, on all workers.", min=1, max=100_000)] = 256,
-    each: Annotated[int, typer.Option(help="Of these, everybody's part.", min=1, max=100_000)] = 32,
-    certificate: Annotated[str | None, typer.Option("--tls-certificate", metavar="FILE", help="For https.")] = None,
-    key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")] = None,
+    tick: Annotated[float, Option(metavar="SECONDS", help="No outcome leaves earlier; 0: no slots.")] = 0.1,
+    limit: Annotated[float, Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
+    memory: Annotated[str, Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
+    quota: Annotated[str, Option(metavar="SIZE", help="What ledger, streams and people may take on disk.")] = "",
+    threads: Annotated[int, Option(help="Threads of an engine; 0 for its own choice.", min=0, max=1024)] = 0,
+    at_once: Annotated[int, Option(help="Questions that a worker computes at once.", min=1, max=1024)] = 2,
+    queue: Annotated[int, Option(help="Questions that may wait, on all workers.", min=1, max=100_000)] = 256,
+    each: Annotated[int, Option(help="Of these, everybody's part.", min=1, max=100_000)] = 32,
+    certificate: Annotated[str | None, Option("--tls-certificate", metavar="FILE", help="For https.")] = None,
+    key: Annotated[str | None, Option("--tls-key", metavar="FILE", help="The certificate's key.")] = None,
     behind_proxy: Annotated[
-        str | None, typer.Option(metavar="ADDRESS,…", help="Proxies with TLS whose X-Forwarded headers are believed.")
+        str | None, Option(metavar="ADDRESS,…", help="Proxies with TLS whose X-Forwarded headers are believed.")
     ] = None,
     oidc: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Sign in at the OpenID provider that this TOML file names.")
+        Path | None, Option(metavar="FILE", help="Sign in at the OpenID provider that this TOML file names.")
     ] = None,
     two_owners: Annotated[
-        bool, typer.Option("--two-owners", help="Raises and edits of the policy hold once a second owner confirms.")
+        bool, Option("--two-owners", help="Raises and edits of the policy hold once a second owner confirms.")
     ] = False,
     pg: Annotated[
-        int | None,
-        typer.Option("--pg", metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535),
+        int | None, Option(metavar="PORT", help="Also speak PostgreSQL's protocol, at this port.", min=0, max=65535)
     ] = None,
-    mcp: Annotated[bool, typer.Option("--mcp", help="Also let language models ask, at /mcp.")] = False,
+    mcp: Annotated[bool, Option("--mcp", help="Also let language models ask, at /mcp.")] = False,
     host_name: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
+        list[str] | None, Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option(metavar="PORT", help="Show metrics at 127.0.0.1:PORT/metrics, to owners' tokens.")
+        int | None, Option(metavar="PORT", help="Show metrics at 127.0.0.1:PORT/metrics, to owners' tokens.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,22 +98,10 @@ def serve(
         secure = certificate is not None or behind_proxy is not None
         names = tuple(host_name or ()) or (("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())
         settings = ServiceSettings(
-            policy=str(policy),
-            people=str(people or people_of(policy)),
-            tick=tick,
-            limit=limit,
-            memory=memory,
-            quota=quota,
-            threads=threads,
-            at_once=at_once,
-            queue=queue,
-            each=each,
-            oidc="" if oidc is None else str(oidc.resolve()),
-            two_owners=two_owners,
-            mcp=mcp,
-            secure=secure,
-            hosts=names,
-        )
+            policy=str(policy), people=str(people or people_of(policy)), tick=tick, limit=limit, memory=memory,
+            quota=quota, threads=threads, at_once=at_once, queue=queue, each=each, two_owners=two_owners, mcp=mcp,
+            oidc="" if oidc is None else str(oidc.resolve()), secure=secure, hosts=names,
+        )  # fmt: skip
         if policy.exists():  # else the owner makes one on the page
             read_policy(policy)  # a mistake in it is told here, not by a worker
         listener = stack.enter_context(_listening(host, port))
@@ -138,15 +125,9 @@ def serve(
                 out.print(f"psql and other tools of PostgreSQL find it at {sql}; the password is a token.")
         sys.stdout.flush()
         service.serve(
-            settings,
-            listener=listener,
-            pg=pg_listener,
-            workers=workers,
-            certificate=certificate,
-            key=key,
-            behind_proxy=behind_proxy,
-            metrics_port=metrics_port,
-        )
+            settings, listener=listener, pg=pg_listener, workers=workers, certificate=certificate, key=key,
+            behind_proxy=behind_proxy, metrics_port=metrics_port,
+        )  # fmt: skip
 
 
 def _listening(host: str, port: int) -> socket.socket:

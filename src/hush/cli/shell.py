@@ -14,10 +14,9 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from hush.cli.ask import AnalystOption
-from hush.cli.options import POLICY, JsonOption, PolicyOption
+from hush.cli.options import AskerOptions, spread
 from hush.cli.output import console, tell, working
 from hush.core import HushError, positive
 from hush.core.format import visible
@@ -32,11 +31,9 @@ _SQL = (
 )
 
 
+@spread
 def shell(
-    epsilon: Annotated[str, typer.Option("--epsilon", metavar="ε", help="What every question may cost.")] = "0.1",
-    analyst: AnalystOption = None,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    asker: AskerOptions, epsilon: Annotated[str, Option(metavar="ε", help="What every question may cost.")] = "0.1"
 ) -> None:
     r"""Ask one question after another, each ended by a semicolon or an empty line.
 
@@ -54,10 +51,8 @@ def shell(
         hush shell
         hush shell --as alice --epsilon 0.1
     """
-    from hush.curator.opening import open_policy
-
-    with open_policy(policy, analyst=analyst) as curator:
-        session = ShellSession(curator, epsilon, as_json=as_json)
+    with asker.opened() as curator:
+        session = ShellSession(curator, epsilon, as_json=asker.as_json)
         if sys.stdin.isatty():
             edit_lines(session.words())
             print(f"{curator.analyst}: ε={epsilon} a question. \\tables shows what can be asked, \\help the rest.")

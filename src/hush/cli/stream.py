@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from hush.cli.ask import AskerOptions, DataOption, EpsilonOption, QueryArgument, question, writable
-from hush.cli.options import POLICY, JsonOption, PolicyOption, actor, command
-from hush.cli.output import Format, FormatOption, print_answer, print_json, tell, the_format, warn, working
-from hush.cli.releases import ExplainOption, MaxRowsOption
+from hush.cli.ask import question, writable
+from hush.cli.options import AskerOptions, PolicyOptions, actor, command
+from hush.cli.output import Format, FormatOption, print_answer, print_json, the_format, warn, working
+from hush.cli.releases import ExplainOption
 from hush.core import HushError, InvalidValueError
 from hush.core.format import percent
+from hush.curator.terms import TotalsTerms
 from hush.report.columns import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hush.curator.declared_streams import Publisher
     from hush.curator.streams import StateFiles
-    from hush.ledger import Ledger
     from hush.ledger.streams import StreamDeclaration
     from hush.policy.file import Policy
 
@@ -46,8 +43,8 @@ Examples:
     hush stream list
     hush stream stop weekly --reason "no longer needed"
 """  # noqa: E501 - a command is one line
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The stream's name.")]
-SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The stream's name.")]
+SomeName = Annotated[str | None, Argument(metavar="NAME", help="Which one; all of the policy, if left out.")]
 
 
 stream = typer.Typer(name="stream", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
@@ -60,43 +57,35 @@ stream = typer.Typer(name="stream", help=_HELP, no_args_is_help=True, rich_marku
 class DeclarationOptions:
     """A declaration in options, for a stream that is not in the policy."""
 
-    sql: Annotated[str | None, typer.Option("--sql", metavar="SQL", help="The question, if the policy lacks it.")] = (
+    sql: Annotated[str | None, Option(metavar="SQL", help="The question, if the policy lacks it.")] = None
+    epsilon: Annotated[str | None, Option(metavar="ε", help="The price of one release.")] = None
+    total_epsilon: Annotated[str | None, Option(metavar="ε", help="Instead: the price of all releases together.")] = (
         None
     )
-    epsilon: Annotated[str | None, typer.Option("--epsilon", metavar="ε", help="The price of one release.")] = None
-    total_epsilon: Annotated[
-        str | None, typer.Option("--total-epsilon", metavar="ε", help="Instead: the price of all releases together.")
-    ] = None
-    rho: Annotated[str | None, typer.Option("--rho", metavar="ρ", help="Instead: the price of one in zCDP.")] = None
-    confidence: Annotated[str, typer.Option("--confidence", metavar="P", help="How often an error bar holds.")] = "0.95"
-    every: Annotated[str | None, typer.Option("--every", metavar="STEP", help="day, week, month, 14 days, …")] = None
-    first: Annotated[str | None, typer.Option("--first", metavar="DATE", help="The first date.")] = None
-    releases: Annotated[int | None, typer.Option("--releases", metavar="N", help="How many releases.")] = None
-    late: Annotated[str, typer.Option("--late", metavar="RULE", help="make a missed release late, or skip it.")] = (
-        "make"
+    rho: Annotated[str | None, Option(metavar="ρ", help="Instead: the price of one in zCDP.")] = None
+    confidence: Annotated[str, Option(metavar="P", help="How often an error bar holds.")] = "0.95"
+    every: Annotated[str | None, Option(metavar="STEP", help="day, week, month, 14 days, …")] = None
+    first: Annotated[str | None, Option(metavar="DATE", help="The first date.")] = None
+    releases: Annotated[int | None, Option(metavar="N", help="How many releases.")] = None
+    late: Annotated[str, Option(metavar="RULE", help="make a missed release late, or skip it.")] = "make"
+    readers: Annotated[str, Option(metavar="WHO", help="analysts, public, or names with commas between them.")] = (
+        "analysts"
     )
-    readers: Annotated[
-        str, typer.Option("--readers", metavar="WHO", help="analysts, public, or names with commas between them.")
-    ] = "analysts"
-    data: Annotated[str | None, typer.Option("--data", metavar="NAME", help="Which data set.")] = None
+    data: Annotated[str | None, Option(metavar="NAME", help="Which data set.")] = None
 
     def chosen(self, policy: Policy, name: str | None) -> list[StreamDeclaration]:
         """Return the declaration in the options, or the one with this name in the policy, or all of the policy."""
-        from hush.query.errors import did_you_mean
-
-        if self.sql is not None:
-            return [self._declaration(policy, name, self.sql)]
-        if name is None:
-            return list(policy.streams.values())
-        if name not in policy.streams:
-            hint = did_you_mean(name, policy.streams, otherwise="Or say it here: --sql, --epsilon, --every, …")
-            raise InvalidValueError("NAME", got=name, allowed="a [streams.NAME] of the policy", hint=hint)
-        return [policy.streams[name]]
-
-    def _declaration(self, policy: Policy, name: str | None, sql: str) -> StreamDeclaration:
         from hush.ledger.streams import Schedule, StreamDeclaration
         from hush.policy.streams import unknown_reader
+        from hush.query.errors import did_you_mean
 
+        if self.sql is None:
+            if name is None:
+                return list(policy.streams.values())
+            if name not in policy.streams:
+                hint = did_you_mean(name, policy.streams, otherwise="Or say it here: --sql, --epsilon, --every, …")
+                raise InvalidValueError("NAME", got=name, allowed="a [streams.NAME] of the policy", hint=hint)
+            return [policy.streams[name]]
         needed = {"NAME": name, "--every": self.every, "--first": self.first, "--releases": self.releases}
         for option, value in needed.items():
             if value is None:
@@ -109,49 +98,36 @@ class DeclarationOptions:
         readers = self.readers if self.readers in {"analysts", "public"} else tuple(self.readers.split(","))
         if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
             raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
-        return StreamDeclaration(
-            name=name or "",
-            data=data,
-            question=sql,
-            schedule=Schedule(first=self.first or "", every=self.every or "", slots=self.releases or 0),
-            epsilon=self.epsilon,
-            total_epsilon=self.total_epsilon,
-            rho=self.rho,
-            confidence=self.confidence,
-            late=self.late == "make",
-            readers=readers,
-        )
-
-
-@contextmanager
-def _publishing(policy: Path) -> Iterator[tuple[Policy, Publisher]]:
-    from hush.curator.opening import open_publisher
-
-    read, publisher = open_publisher(policy)
-    with publisher:
-        yield read, publisher
+        price = {key: getattr(self, key) for key in ("epsilon", "total_epsilon", "rho", "confidence")}
+        schedule = Schedule(first=self.first or "", every=self.every or "", slots=self.releases or 0)
+        late = self.late == "make"
+        return [
+            StreamDeclaration(
+                name=name or "", data=data, question=self.sql, schedule=schedule, late=late, readers=readers, **price
+            )
+        ]
 
 
 @command(stream, "declare")
 def declare(
-    name: SomeName = None,
-    *,
-    options: DeclarationOptions,
-    explain: ExplainOption = False,
-    policy: PolicyOption = POLICY,
-    as_json: JsonOption = False,
+    name: SomeName = None, *, declaration: DeclarationOptions, explain: ExplainOption = False, options: PolicyOptions
 ) -> None:
     """Set aside the price of all releases, as the owner."""
-    with working("planning", quiet=as_json), _publishing(policy) as (read, publisher):
-        declarations = options.chosen(read, name)
-        if explain:
-            explained = [publisher.explain(declaration) for declaration in declarations]
-        else:
-            streams = [publisher.declare(declaration, actor=actor(None)) for declaration in declarations]
-    if explain:
-        told: list[Any] = [part for item in explained for part in (f"{item.declaration.name}: {item}", item.release)]
-        tell({"streams": [item.to_json() for item in explained]}, *told, as_json=as_json)
-        return
+    from hush.curator.opening import open_publisher
+
+    with working("planning", quiet=options.as_json):
+        policy, publisher = open_publisher(options.policy)
+        with publisher:
+            declarations = declaration.chosen(policy, name)
+            if not explain:
+                streams = [publisher.declare(declared, actor=actor(None)) for declared in declarations]
+            else:
+                explained = [publisher.explain(declared) for declared in declarations]
+                parts: list[Any] = [
+                    part for item in explained for part in (f"{item.declaration.name}: {item}", item.release)
+                ]
+                options.tell({"streams": [item.to_json() for item in explained]}, *parts)
+                return
     lines = []
     for stream in streams:
         schedule, left = stream.declaration.schedule, stream.aside.left
@@ -164,17 +140,20 @@ def declare(
             text = f"it was declared on {stream.when[:10]}, {state}; nothing more is set aside"
         lines.append(f"{stream.name}: {text}")
     shares = [{"name": stream.name, "share": float(stream.share)} for stream in streams]
-    tell({"streams": shares}, *lines, as_json=as_json)
+    options.tell({"streams": shares}, *lines)
 
 
 @command(stream, "run")
-def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOption = False) -> int:
+def run(name: SomeName = None, *, options: PolicyOptions) -> int:
     """Declare the streams of the policy, then make every release that is due, each once."""
     from hush.curator.declared_streams import declare_all, run_due
+    from hush.curator.opening import open_publisher
 
-    with working("releasing", quiet=as_json), _publishing(policy) as (read, publisher):
-        refused: dict[str, HushError] = declare_all(publisher, read.streams.values())
-        outcomes = run_due(publisher, only=name)
+    with working("releasing", quiet=options.as_json):
+        policy, publisher = open_publisher(options.policy)
+        with publisher:
+            refused: dict[str, HushError] = declare_all(publisher, policy.streams.values())
+            outcomes = run_due(publisher, only=name)
     made = [(stream, outcome) for stream, outcome in outcomes if not isinstance(outcome, HushError)]
     refused |= {stream: outcome for stream, outcome in outcomes if isinstance(outcome, HushError)}
     released = [
@@ -183,8 +162,8 @@ def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOptio
     ]
     errors = {stream: {"code": error.code, "message": str(error)} for stream, error in refused.items()}
     lines = [f"{stream}/{period.period}: {period.state}, receipt {period.receipt}" for stream, period in made]
-    tell({"released": released, "refused": errors}, *(lines or ["Nothing is due."]), as_json=as_json)
-    for stream, error in () if as_json else refused.items():
+    options.tell({"released": released, "refused": errors}, *(lines or ["Nothing is due."]))
+    for stream, error in () if options.as_json else refused.items():
         warn(f"{stream}: {error}")
     return max((error.exit_status for error in refused.values()), default=0)
 
@@ -194,52 +173,40 @@ def run(name: SomeName = None, policy: PolicyOption = POLICY, as_json: JsonOptio
 
 @command(stream, "create")
 def create(
-    query: QueryArgument = "-",
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the stream is called.")] = "",
-    horizon: Annotated[str, typer.Option("--horizon", metavar="LENGTH", help="How long, such as '10 years'.")] = "",
-    epsilon: EpsilonOption = None,
-    every: Annotated[str | None, typer.Option("--every", metavar="PERIOD", help="hour, day or week.")] = None,
-    start: Annotated[str | None, typer.Option("--start", metavar="DATE", help="The first period.")] = None,
-    max_rows: MaxRowsOption = None,
+    terms: TotalsTerms,
+    name: Annotated[str, Option("--name", metavar="NAME", help="What the stream is called.")] = "",
     *,
-    asker: AskerOptions,
-    data: DataOption = None,
     explain: ExplainOption = False,
-    as_json: JsonOption = False,
+    asker: AskerOptions,
 ) -> None:
     """Create running totals, and pay for their whole life."""
-    terms: dict[str, Any] = {"horizon": horizon, "epsilon": epsilon, "every": every, "start": start}
-    terms |= {"max_rows": max_rows, "data": data}
-    text = question(query)
-    with working("planning and measuring", quiet=as_json, pays=True), asker.opened() as curator:
-        explained = curator.stream.explain(text, **terms)
+    given = replace(terms, question=question(terms.question)).given()
+    with working("planning and measuring", quiet=asker.as_json, pays=True), asker.opened() as curator:
+        explained = curator.stream.explain(**given)
         if not explain:
-            stream = curator.stream.create(text, name=name, **terms)
+            stream = curator.stream.create(name=name, **given)
             explained |= {"name": stream.name, "receipt": stream.receipt}
     lines = [f"{explained['periods']} periods at ε={explained['price']['epsilon']}"]
     lines += [f"  each {label}: ±{shown(error)} or less" for label, error in explained["errors"].items()]
     lines += [f"  note: {caveat}" for caveat in explained["caveats"]]
-    tell(explained, *lines, as_json=as_json)
+    asker.tell(explained, *lines)
 
 
 @command(stream, "advance")
 def advance(
     name: NameArgument,
-    through: Annotated[
-        str | None, typer.Option("--through", metavar="DATE", help="The last period to release.")
-    ] = None,
+    through: Annotated[str | None, Option(metavar="DATE", help="The last period to release.")] = None,
     *,
     asker: AskerOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Release all periods that are over. Free, and never twice."""
     last = int(through) if through is not None and through.isdecimal() else through
-    with working("releasing", quiet=as_json), asker.opened() as curator:
+    with working("releasing", quiet=asker.as_json), asker.opened() as curator:
         stream = curator.stream.open(name)
         before = stream.released
         released = stream.advance(last)
     content = {"name": name, "released": released, "new": released - before}
-    tell(content, f"{released - before} new periods, {released} altogether", as_json=as_json)
+    asker.tell(content, f"{released - before} new periods, {released} altogether")
 
 
 # all streams
@@ -249,8 +216,8 @@ def advance(
 class ReaderOptions(AskerOptions):
     """The reader: a named analyst; else the owner, with the running totals of the policy's only analyst."""
 
-    def read(self) -> tuple[Policy, StateFiles]:
-        """Return the policy, and the running totals of the analyst."""
+    def read(self) -> tuple[Policy, StateFiles, dict[str, tuple[str, ...]] | None]:
+        """Return the policy, the analyst's running totals, and everybody's data sets; None of these for the owner."""
         from hush.curator.data_sets import read_policy
         from hush.curator.streams import StateFiles
         from hush.policy.ledger import streams_of
@@ -258,27 +225,24 @@ class ReaderOptions(AskerOptions):
         policy = read_policy(self.policy)
         only = next(iter(policy.analysts)) if len(policy.analysts) == 1 else None
         analyst = self.analyst if self.analyst is not None else only
-        return policy, StateFiles(None if analyst is None else streams_of(policy, analyst), {})
-
-    @contextmanager
-    def ledger(self, policy: Policy) -> Iterator[tuple[Ledger, str | None, dict[str, tuple[str, ...]] | None]]:
-        """Open the ledger; yield it with the reader and each analyst's data sets, both None for the owner."""
-        from hush.policy.ledger import open_ledger
-
-        data_of = {name: person.data for name, person in policy.analysts.items()}
-        with open_ledger(policy) as ledger:
-            yield ledger, self.analyst, None if self.analyst is None else data_of
+        files = StateFiles(None if analyst is None else streams_of(policy, analyst), {})
+        return (
+            policy,
+            files,
+            None if self.analyst is None else {name: who.data for name, who in policy.analysts.items()},
+        )
 
 
 @command(stream, "list")
-def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
+def listed(reader: ReaderOptions) -> None:
     """List streams and how far they have come."""
     from hush.curator.declared_streams import declared_views
     from hush.curator.streams import own_views
+    from hush.policy.ledger import open_ledger
 
-    policy, files = reader.read()
-    with reader.ledger(policy) as (ledger, analyst, data_of):
-        views = own_views(files) + declared_views(ledger, analyst, data_of)
+    policy, files, data_of = reader.read()
+    with open_ledger(policy) as ledger:
+        views = own_views(files) + declared_views(ledger, reader.analyst, data_of)
     known = {view.name.casefold() for view in views if view.pays == "each release"}
     undeclared = [] if reader.analyst is not None else [name for name in policy.streams if name.casefold() not in known]
     lines = []
@@ -290,34 +254,32 @@ def listed(*, reader: ReaderOptions, as_json: JsonOption = False) -> None:
                 lines.append(f"  {release.period}: {release.state}{receipt}")
     lines += [f"{name}: in the policy, not declared yet; see hush stream declare" for name in undeclared]
     content = {"streams": [view.to_json() for view in views], "undeclared": undeclared}
-    tell(content, *(lines or ["There is no stream."]), as_json=as_json)
+    reader.tell(content, *(lines or ["There is no stream."]))
 
 
 @command(stream, "show")
 def show(
     name: NameArgument,
-    period: Annotated[str, typer.Argument(metavar="DATE", help="Which release of a declared stream.")] = "latest",
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Save as .csv, .json, .parquet.")
-    ] = None,
+    period: Annotated[str, Argument(metavar="DATE", help="Which release of a declared stream.")] = "latest",
+    output: Annotated[Path | None, Option(metavar="FILE", help="Save as .csv, .json, .parquet.")] = None,
     form: FormatOption = None,
     *,
     reader: ReaderOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the released numbers."""
     from hush.curator.declared_streams import declared_release
+    from hush.policy.ledger import open_ledger
 
-    chosen = the_format(form, as_json=as_json)
+    chosen = the_format(form, as_json=reader.as_json)
     writable(output, "--output", (".csv", ".json", ".parquet"))
-    policy, files = reader.read()
+    policy, files, data_of = reader.read()
     if name in files.names():
         with reader.opened() as curator:
             stream = curator.stream.open(name)
             answer, content = stream.answer, stream.to_json()
     else:
-        with reader.ledger(policy) as (ledger, analyst, data_of):
-            answer = declared_release(ledger, name, period, analyst, data_of)[1]
+        with open_ledger(policy) as ledger:
+            answer = declared_release(ledger, name, period, reader.analyst, data_of)[1]
             content = answer.to_json()
     if chosen is Format.JSON:
         print_json(content)
@@ -330,20 +292,21 @@ def show(
 @command(stream, "stop")
 def stop(
     name: NameArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why a declared stream is stopped.")] = "",
+    reason: Annotated[str, Option(metavar="TEXT", help="Why a declared stream is stopped.")] = "",
     *,
     reader: ReaderOptions,
-    as_json: JsonOption = False,
 ) -> None:
     """Make no further release; the part still set aside is free again."""
-    policy, files = reader.read()
+    from hush.policy.ledger import open_ledger
+
+    policy, files, _ = reader.read()
     left = 0
     if name in files.names():
         with reader.opened() as curator:
             curator.stream.open(name).stop()
     else:
-        with reader.ledger(policy) as (ledger, analyst, _):
+        with open_ledger(policy) as ledger:
             left = ledger.streams.find(name).aside.left
-            ledger.streams.stop(name, actor=actor(analyst), reason=reason)
+            ledger.streams.stop(name, actor=actor(reader.analyst), reason=reason)
     free = f"; what was set aside for {left} releases is free again" if left else ""
-    tell({"name": name, "ended": True, "freed": left}, f"{name} has ended{free}", as_json=as_json)
+    reader.tell({"name": name, "ended": True, "freed": left}, f"{name} has ended{free}")

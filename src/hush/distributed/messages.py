@@ -141,14 +141,13 @@ def split(secret: bytes, *, holders: Iterable[int], threshold: int) -> dict[int,
     bits = system_bits()
     # Shamir 1979: the secret is the constant term of a random polynomial of degree threshold - 1.
     terms = [int.from_bytes(secret), *(draw_uniform_integer(PRIME, bits) for _ in range(threshold - 1))]
-    return {x: _value(terms, x) for x in holders}
-
-
-def _value(terms: list[int], x: int) -> int:
-    value = 0
-    for term in reversed(terms):
-        value = (value * x + term) % PRIME
-    return value
+    pieces = {}
+    for x in holders:
+        value = 0
+        for term in reversed(terms):
+            value = (value * x + term) % PRIME
+        pieces[x] = value
+    return pieces
 
 
 def rebuild(pieces: Mapping[int, int]) -> bytes | None:

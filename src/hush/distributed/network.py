@@ -44,6 +44,8 @@ STEP_SECONDS = 60.0
 
 _MOST_STRANGERS = 64  # connections beyond the parties' own that have not introduced themselves
 
+_GONE = "the aggregator is gone or silent; nothing more was revealed, no sum was received"
+
 Progress = Callable[[str, int], None]
 """Called with a step's name and the number of parties that answered."""
 
@@ -82,36 +84,33 @@ class _Line:
         self.socket.settimeout(max(0.01, deadline - time.monotonic()))
         self.socket.sendall(struct.pack(">I", len(data)) + data)
 
-    def frame(self) -> bytes | None:
-        """Return the next whole frame that has arrived, None where none has."""
-        if len(self._buffer) < 4:
-            return None
-        (size,) = struct.unpack(">I", self._buffer[:4])
-        if size > self._largest:
-            raise AggregationError(f"a message of {size} bytes arrived; this session's have at most {self._largest}")
-        if len(self._buffer) < 4 + size:
-            return None
-        data = bytes(self._buffer[4 : 4 + size])
-        del self._buffer[: 4 + size]
-        return data
-
-    def read(self) -> bool:
-        """Read the bytes that have arrived; return False if the other side is gone."""
+    def receive(self) -> Message | None:
+        """Read the bytes that have arrived; return a complete message or None, and fail if the other side is gone."""
         try:
             data = self.socket.recv(1 << 20)
         except OSError:
-            return False
+            data = b""
         self._buffer += data
-        return bool(data)
+        if len(self._buffer) >= 4:
+            (size,) = struct.unpack(">I", self._buffer[:4])
+            if size > self._largest:
+                raise AggregationError(
+                    f"a message of {size} bytes arrived; this session's have at most {self._largest}"
+                )
+            if len(self._buffer) >= 4 + size:
+                frame = bytes(self._buffer[4 : 4 + size])
+                del self._buffer[: 4 + size]
+                return Message.from_bytes(frame)
+        if not data:
+            raise AggregationError(_GONE)
+        return None
 
     def wait(self, deadline: float) -> Message:
         """Return the next message, or fail at the deadline."""
-        while (data := self.frame()) is None:
-            if not _readable([self.socket], deadline) or not self.read():
-                raise AggregationError(
-                    "the aggregator is gone or silent; nothing more was revealed, no sum was received"
-                )
-        return Message.from_bytes(data)
+        while _readable([self.socket], deadline):
+            if (message := self.receive()) is not None:
+                return message
+        raise AggregationError(_GONE)
 
 
 class _Room:
@@ -120,10 +119,6 @@ class _Room:
     def __init__(self, session: Session, server: socket.socket, seconds: float) -> None:
         self.session, self.server, self.seconds = session, server, seconds
         self.lines: dict[str, _Line] = {}
-
-    def close(self) -> None:
-        for line in self.lines.values():
-            line.socket.close()
 
     def gather(self) -> list[Message]:
         """Accept connections until every party has advertised, or the time is over."""
@@ -172,15 +167,12 @@ class _Room:
                 if line.socket not in ready:
                     continue
                 try:
-                    alive, data = line.read(), line.frame()
-                    if data is not None:
-                        received[party] = Message.from_bytes(data)
-                    elif not alive:
-                        self.drop(party)
+                    if (message := line.receive()) is not None:
+                        received[party] = message
                 except AggregationError:
                     self.drop(party)
             if time.monotonic() >= deadline:
-                for party in missing.keys() - received.keys():
+                for party in self.lines.keys() & missing.keys() - received.keys():
                     self.drop(party)
                 break
         # A connection speaks for the party that introduced itself there, and for no other.
@@ -190,10 +182,9 @@ class _Room:
 def _greeting(line: _Line, session: Session) -> Message | bool | None:
     """Return a stranger's first message; None while it is incomplete, False if it is not a party's."""
     try:
-        alive, data = line.read(), line.frame()
-        if data is None:
-            return None if alive else False
-        message = Message.from_bytes(data)
+        message = line.receive()
+        if message is None:
+            return None
         key = session.parties.get(message.sender)
         return message.check("advertise", session=session.digest, key=key) if key else False
     except AggregationError:
@@ -245,8 +236,8 @@ def aggregate(
     finally:
         if transcript is not None:
             transcript.extend(aggregator.transcript)
-        room.close()
-        server.close()
+        for open_socket in (*(line.socket for line in room.lines.values()), server):
+            open_socket.close()
 
 
 def join(

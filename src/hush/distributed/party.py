@@ -93,6 +93,7 @@ class Party:
         self._values = _counters(values, session)
         self._step = 0
         self._mask_key, self._talk_key = X25519PrivateKey.generate(), X25519PrivateKey.generate()
+        self._public_mask = self._mask_key.public_key().public_bytes_raw()
         self._seed = os.urandom(32)
         self._talk: dict[str, bytes] = {}
         self._secrets: dict[str, bytes] = {}
@@ -133,7 +134,9 @@ class Party:
     def advertise(self) -> Message:
         """Return this party's fresh public keys."""
         self._next(0)
-        return self._say("advertise", {"talk": _public(self._talk_key), "mask": _public(self._mask_key)})
+        return self._say(
+            "advertise", {"talk": self._talk_key.public_key().public_bytes_raw().hex(), "mask": self._public_mask.hex()}
+        )
 
     def share(self, roster: Message) -> Message:
         """Return encrypted pieces of this party's secrets for every other party on the roster."""
@@ -143,7 +146,7 @@ class Party:
             for message in advertised:
                 self._talk[message.sender] = bytes.fromhex(message.body["talk"])
                 self._masks[message.sender] = bytes.fromhex(message.body["mask"])
-        if len(self._talk) != len(advertised) or self._masks.get(self.name) != bytes.fromhex(_public(self._mask_key)):
+        if len(self._talk) != len(advertised) or self._masks.get(self.name) != self._public_mask:
             raise AggregationError("the roster names a party twice or lacks this one; nothing was revealed")
         self._enough(list(self._talk))
         self._roster = hashlib.sha256("".join(sorted(message.digest for message in advertised)).encode()).hexdigest()
@@ -155,26 +158,21 @@ class Party:
         for party, number in numbers.items():
             piece = mask_pieces[number].to_bytes(_PIECE) + seed_pieces[number].to_bytes(_PIECE)
             if party == self.name:
-                self._keep(party, piece)
+                self._pieces[party] = mask_pieces[number], seed_pieces[number]
             else:
-                sealed[party] = self._cipher(party).encrypt(bytes(12), piece, self._purpose(self.name, party)).hex()
+                cipher, purpose = self._channel(self.name, party)
+                sealed[party] = cipher.encrypt(bytes(12), piece, purpose).hex()
         return self._say("share", {"pieces": sealed, "seed": hashlib.sha256(self._seed).hexdigest()})
 
-    def _purpose(self, sender: str, receiver: str) -> bytes:
+    def _channel(self, sender: str, receiver: str) -> tuple[ChaCha20Poly1305, bytes]:
+        """Return the cipher of the one message that this party and another send each other, and its purpose."""
         # Names are printable, so that a zero byte keeps them apart: no two pairs of names give the same bytes.
-        return self.session.digest + sender.encode() + b"\0" + receiver.encode()
-
-    def _cipher(self, party: str, *, receiving: bool = False) -> ChaCha20Poly1305:
+        purpose = self.session.digest + sender.encode() + b"\0" + receiver.encode()
+        other = receiver if sender == self.name else sender
+        if other not in self._secrets:
+            self._secrets[other] = agreed_secret(self._talk_key, self._talk[other])
         # A key for each direction: each encrypts one message, so that a nonce of zeros is used once.
-        ends = (party, self.name) if receiving else (self.name, party)
-        if party not in self._secrets:
-            self._secrets[party] = agreed_secret(self._talk_key, self._talk[party])
-        return ChaCha20Poly1305(derived_key(self._secrets[party], b"pieces " + self._purpose(*ends)))
-
-    def _keep(self, party: str, piece: bytes) -> None:
-        if len(piece) != 2 * _PIECE:
-            raise ValueError
-        self._pieces[party] = int.from_bytes(piece[:_PIECE]), int.from_bytes(piece[_PIECE:])
+        return ChaCha20Poly1305(derived_key(self._secrets[other], b"pieces " + purpose)), purpose
 
     def mask(self, sealed: Message) -> Message:
         """Return this party's vector with its noise, masked, having read the pieces of the others."""
@@ -185,13 +183,13 @@ class Party:
             if party == self.name or party not in self._talk:
                 raise AggregationError("pieces came from a party that is not on the roster; nothing was revealed")
             try:
-                purpose = self._purpose(party, self.name)
-                piece = self._cipher(party, receiving=True).decrypt(bytes(12), bytes.fromhex(data), purpose)
-                self._keep(party, piece)
+                cipher, purpose = self._channel(party, self.name)
+                piece = cipher.decrypt(bytes(12), bytes.fromhex(data), purpose)
             except (InvalidTag, ValueError, TypeError):
-                raise AggregationError(
-                    f"the pieces of {party!r} do not decrypt; begin a new session without it"
-                ) from None
+                piece = b""
+            if len(piece) != 2 * _PIECE:
+                raise AggregationError(f"the pieces of {party!r} do not decrypt; begin a new session without it")
+            self._pieces[party] = int.from_bytes(piece[:_PIECE]), int.from_bytes(piece[_PIECE:])
         self._enough(list(self._pieces))
         self._before_masking()
         length = self.session.length
@@ -249,10 +247,6 @@ def well_formed(kind: str) -> Iterator[None]:
         raise AggregationError(
             f"a message ({kind}) has not the form that it must have; nothing was revealed, no sum is released"
         ) from None
-
-
-def _public(private: X25519PrivateKey) -> str:
-    return private.public_key().public_bytes_raw().hex()
 
 
 def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
@@ -339,17 +333,12 @@ class Aggregator:
 
     def say(self, kind: str, body: Any) -> Message:
         """Return a message of the aggregator's own."""
-        message = Message.signed(kind, AGGREGATOR, body, session=self.session.digest, key=self._key)
-        self._note(message)
-        return message
+        return self._note(Message.signed(kind, AGGREGATOR, body, session=self.session.digest, key=self._key))
 
-    def _note(self, message: Message) -> None:
-        self.transcript.append({
-            "kind": message.kind,
-            "sender": message.sender,
-            "digest": message.digest,
-            "signature": message.signature.hex(),
-        })  # fmt: skip
+    def _note(self, message: Message) -> Message:
+        entry = {"kind": message.kind, "sender": message.sender, "digest": message.digest}
+        self.transcript.append({**entry, "signature": message.signature.hex()})
+        return message
 
     def _take(self, messages: Iterable[Message], kind: str, among: Iterable[str]) -> dict[str, Message]:
         """Return each sender's message; a second message of one sender, or one of a stranger, is refused."""
@@ -358,8 +347,7 @@ class Aggregator:
             if message.sender not in allowed or message.sender in received:
                 raise AggregationError(f"{message.sender!r} sent a message ({kind}) twice, or is no party of this step")
             key = self.session.parties[message.sender]
-            received[message.sender] = message.check(kind, session=self.session.digest, key=key)
-            self._note(message)
+            received[message.sender] = self._note(message.check(kind, session=self.session.digest, key=key))
         needed = {"confirm": self.session.quorum, "reveal": self.session.threshold}.get(kind, self.session.survivors)
         if len(received) < needed:
             raise AggregationError(
@@ -391,10 +379,14 @@ class Aggregator:
     def survivors(self, messages: Iterable[Message]) -> Message:
         """Take the masked vectors and return the list of who sent one."""
         for party, message in self._take(messages, "mask", self._sealed).items():
-            words = np.frombuffer(_bytes(message.body), dtype="<u8").astype(np.uint64)
-            if len(words) != self.session.length:
-                raise AggregationError(f"{party!r} sent {len(words)} counters; the session has {self.session.length}")
-            self._vectors[party] = words
+            try:
+                data = bytes.fromhex(message.body)
+            except (ValueError, TypeError):
+                data = b""
+            if len(data) != 8 * self.session.length:
+                got = f"{len(data) // 8} counters" if len(data) % 8 == 0 else "parts of counters"
+                raise AggregationError(f"{party!r} sent {got}; the session has {self.session.length}")
+            self._vectors[party] = np.frombuffer(data, dtype="<u8").astype(np.uint64)
         return self.say("survivors", sorted(self._vectors))
 
     def confirmations(self, messages: Iterable[Message]) -> Message:
@@ -434,11 +426,3 @@ class Aggregator:
         if any(not 0 <= piece < PRIME for piece in needed.values()) or (secret := rebuild(needed)) is None:
             raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
         return secret
-
-
-def _bytes(text: Any) -> bytes:
-    try:
-        data = bytes.fromhex(text)
-    except (ValueError, TypeError):
-        data = b""
-    return data if len(data) % 8 == 0 else b""

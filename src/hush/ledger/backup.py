@@ -81,7 +81,8 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
             chain.forget_usual(kept)
             chain.store.append(entry, after=state.head)
             chain.store.storage.commit()
-        chain.refresh()
+        with chain.reading():
+            pass
         undo.pop_all()
     return chain
 

@@ -296,7 +296,16 @@ class Outlook(NamedTuple):
 
 def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | None:
     """Return the outlook of the account that binds a question; None without an account."""
-    outlooks = [_outlook(whose, price(whose.account, events)) for whose in accounts]
+    outlooks = []
+    for whose in accounts:
+        account, charge = whose.account, price(whose.account, events)
+        left, share, more, falls = 1 - account.share_spent, takes(account, charge), times(account, charge), None
+        if more:
+            # One pure step: in proportion to the share where sums of ε bind, slower where losses do. It falls faster
+            # where the question closes the sum of ε for ever, as Gaussian noise does: told from a hundredth on.
+            now, then = account.remaining().epsilon, account.spend(charge).remaining().epsilon
+            falls = (now, then) if then * left < Fraction(99, 100) * now * (left - share) else None
+        outlooks.append(Outlook(whose=whose.name, takes=share, left=left, more=more, falls=falls))
     if not outlooks:
         return None
     tightest = outlooks[binding([(account.takes, account.left) for account in outlooks])]
@@ -317,28 +326,17 @@ def binding(shares: Iterable[tuple[Fraction, Fraction]]) -> int:
     return index
 
 
-def _outlook(whose: Whose, charge: Charge) -> Outlook:
-    account, share = whose.account, takes(whose.account, charge)
-    left, more, falls = 1 - account.share_spent, times(account, charge), None
-    if more:
-        # One pure step: in proportion to the share where sums of ε bind, and slower where losses do. It falls faster
-        # where the question closes the sum of ε for ever, as Gaussian noise does: told from a hundredth on.
-        now, then = account.remaining().epsilon, account.spend(charge).remaining().epsilon
-        falls = (now, then) if then * left < Fraction(99, 100) * now * (left - share) else None
-    return Outlook(whose=whose.name, takes=share, left=left, more=more, falls=falls)
-
-
 def times(account: Filter, charge: Charge) -> int:
     """Return how many more times a charge fits into an account."""
-    most = _times(account.limit - account.spent_loss, charge.loss)
+
+    def fitting(room: Fraction, cost: Fraction) -> int:
+        endless = 2**62
+        return min(max(int(room // cost), 0), endless) if cost else endless
+
+    most = fitting(account.limit - account.spent_loss, charge.loss)
     if account.spent_epsilon is not None and charge.epsilon is not None:  # admitted by whichever sum has room
-        most = max(most, _times(account.epsilon - account.spent_epsilon, charge.epsilon))
-    return min(most, _times(account.reserve - account.spent_delta, charge.delta))
-
-
-def _times(room: Fraction, cost: Fraction) -> int:
-    endless = 2**62
-    return min(max(int(room // cost), 0), endless) if cost else endless
+        most = max(most, fitting(account.epsilon - account.spent_epsilon, charge.epsilon))
+    return min(most, fitting(account.reserve - account.spent_delta, charge.delta))
 
 
 def budget_of(key: tuple[str, str]) -> str:

@@ -125,7 +125,8 @@ class Chain:
                 raise damaged(1, "it is missing")
             chain.anchor = chain._choose(anchor, trust=trust)
             if not trust:
-                chain.refresh()
+                with chain.reading():
+                    pass
             undo.pop_all()
         return chain
 
@@ -232,16 +233,15 @@ class Chain:
                 self._keep_up()
                 yield self.state
 
-    def refresh(self) -> None:
-        """Read and check the entries that other processes have written."""
-        with self.locked():
-            pass
-
     @contextmanager
     def reading(self) -> Iterator[LedgerState]:
-        """Keep this process's other threads out while entries are read; other processes may go on."""
+        """Keep this process's other threads out while entries are read; other processes may go on.
+
+        The entries that they have written until now are read and checked first.
+        """
         with self.mutex:
-            self.refresh()
+            with self.locked():
+                pass
             yield self.state
 
     def write(self, entry: Entry, accounts: Mapping[Key, Filter | None], *, answer: bytes | None = None) -> None:

@@ -59,16 +59,7 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
-from hush.ledger.budgets import (
-    Allowance,
-    Taken,
-    binding,
-    event_list,
-    in_force,
-    price,
-    takes,
-    under,
-)
+from hush.ledger.budgets import Allowance, Lowered, Taken, binding, event_list, in_force, price, takes, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import ORIGIN, Entry, damaged, digest, label, now, prose
 from hush.ledger.errors import (
@@ -114,13 +105,7 @@ class Charge(NamedTuple):
     @classmethod
     def of(cls, entry: Entry) -> Charge:
         """Return the charge that an entry records."""
-        return cls(
-            number=entry.number,
-            request=entry.request,
-            analyst=entry.analyst,
-            data=entry.data,
-            question_hash=entry.read()["question_hash"],
-        )
+        return cls(entry.number, entry.request, entry.analyst, entry.data, entry.read()["question_hash"])
 
 
 class Replay(NamedTuple):
@@ -181,7 +166,6 @@ class ChargeRequest:
     def __init__(
         self,
         request: str,
-        *,
         analyst: str,
         data: str,
         question: str,
@@ -468,7 +452,7 @@ def fit(
     data: str,
     analyst: str,
     events: Sequence[Event],
-    lowered: Mapping[Key, tuple[Fraction, Fraction]],
+    lowered: Lowered,
     *,
     shared: bool = False,
     unit_price: filters.Charge | None = None,
@@ -544,7 +528,7 @@ def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
 def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
     """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
     accounts = list(shares.items())
-    return accounts[binding((taken.took, taken.took + taken.left) for _, taken in accounts)] if accounts else None
+    return accounts[binding([(taken.took, taken.took + taken.left) for _, taken in accounts])] if accounts else None
 
 
 # Allowances.

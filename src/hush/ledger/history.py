@@ -28,14 +28,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from textwrap import shorten
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import decimal, figure, percent, visible
-from hush.ledger.budgets import budget_of, in_force, price, times
+from hush.ledger.budgets import Lowered, budget_of, in_force, price, times
 from hush.ledger.chain import Chain
 from hush.ledger.charging import bound_by, charge_shares
 from hush.ledger.entries import Actor, Entry, label
@@ -377,11 +376,7 @@ def _budget(account: Filter) -> str:
 
 
 def budget(
-    chain: Chain,
-    actor: Actor,
-    lowered: Mapping[Key, tuple[Fraction, Fraction]],
-    granted: Mapping[Key, Filter | None] = MappingProxyType({}),
-    named: Collection[Key] | None = None,
+    chain: Chain, actor: Actor, lowered: Lowered, granted: Mapping[Key, Filter | None], named: Collection[Key] | None
 ) -> Budgets:
     """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
 
@@ -442,28 +437,18 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
         state = "shared" if outcome is None else outcome.kind
     elif alive(content["process"]) is False:
         state = "abandoned"
+    facts: dict[str, Any] = {name: getattr(entry, name) for name in ("number", "request", "analyst", "data")}
+    facts |= {name: content[name] for name in ("when", "question", "question_hash", "events", "price")}
+    taken = {}
+    for key, share in shares.items():
+        exact = {"epsilon": decimal(share.epsilon), "delta": decimal(share.delta)}
+        taken[budget_of(key)] = {"took": float(share.took), "left": float(share.left), **exact}
     return Release(
-        number=entry.number,
-        request=entry.request,
-        analyst=entry.analyst,
-        data=entry.data,
-        when=content["when"],
-        question=content["question"],
-        question_hash=content["question_hash"],
-        events=content["events"],
-        price=content["price"],
+        **facts,
         share=float(shares[entry.data, ""].took) if (entry.data, "") in shares else 0.0,
         own_share=None if own is None else float(own.took),
         of="" if bound is None else budget_of(bound[0]),
-        shares={
-            budget_of(key): {
-                "took": float(share.took),
-                "left": float(share.left),
-                "epsilon": decimal(share.epsilon),
-                "delta": decimal(share.delta),
-            }
-            for key, share in shares.items()
-        },
+        shares=taken,
         outcome=state,
         epsilon=content.get("epsilon"),
         finished=result.get("when"),
@@ -476,23 +461,14 @@ def acts(chain: Chain) -> list[Act]:
     with chain.reading(), chain.store.entries() as rows:
         # Column 1 is the kind; column 5, the reservation that an entry is about, is set in outcomes only.
         entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
-    found = []
+    listed = []
     for entry in entries:
-        content = entry.read()
+        detail = entry.read()
         if entry.kind in {"standing", "ended"}:
-            content["name"] = entry.request
-        found.append(
-            Act(
-                number=entry.number,
-                kind=entry.kind,
-                by=content["by"],
-                when=content["when"],
-                data=entry.data,
-                analyst=entry.analyst,
-                detail={name: value for name, value in content.items() if name not in {"by", "when"}},
-            )
-        )
-    return found
+            detail["name"] = entry.request
+        who = {"by": detail.pop("by"), "when": detail.pop("when"), "data": entry.data, "analyst": entry.analyst}
+        listed.append(Act(number=entry.number, kind=entry.kind, **who, detail=detail))
+    return listed
 
 
 def heaviest(chain: Chain, key: Key, actor: Actor) -> str:

@@ -30,15 +30,7 @@ from hush.core import BudgetExceededError, InvalidValueError, Number, integer, n
 from hush.ledger import charging, requests
 from hush.ledger.budgets import Allowance, Budget, Spending, Whose, budget_of, in_force
 from hush.ledger.chain import Chain
-from hush.ledger.charging import (
-    Charge,
-    ChargeLimits,
-    ChargeRequest,
-    Decision,
-    Repeat,
-    TooMuch,
-    check_known,
-)
+from hush.ledger.charging import Charge, ChargeLimits, ChargeRequest, Decision, Repeat, TooMuch, check_known
 from hush.ledger.entries import Actor, Entry, label, now, prose
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.requests import ParkedQuestion
@@ -55,6 +47,10 @@ class Ledger:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
+        self.id = chain.state.id
+        """The ledger's id, which its copies and exports have as well."""
+        self.place = chain.store.place
+        """The ledger's path or URL, without any password."""
         self._limits = ChargeLimits()
         self._unmade = ""
         self._granted: dict[Key, Budget | None] = {}
@@ -89,16 +85,6 @@ class Ledger:
         """Refuse if this ledger is only a stand-in for one that was not made yet."""
         if self._unmade:
             raise LedgerMissingError(self._unmade)
-
-    @property
-    def id(self) -> str:
-        """The ledger's id, which its copies and exports have as well."""
-        return self._chain.state.id
-
-    @property
-    def place(self) -> str:
-        """The ledger's path or URL, without any password."""
-        return self._chain.store.place
 
     def close(self) -> None:
         """Close the file or the connection, and the anchor."""
@@ -256,50 +242,30 @@ class Ledger:
         :mod:`hush.ledger.charging` has the rules.
         """
         self.check_made()
-        asked = ChargeRequest(
-            request,
-            analyst=analyst,
-            data=data,
-            question=question,
-            events=events,
-            repeat=repeat,
-            epsilon=epsilon,
-            reason=reason,
-        )
-        if asked.key in self._granted and asked.key not in self._chain.state.accounts:
-            self._open_granted(asked)
-        decision = charging.reserve(self._chain, self._limits, asked)
-        if isinstance(decision, TooMuch):  # the message takes longer than the charge: it is made when the lock is free
-            raise self._refusal(decision, Actor.analyst(analyst))
-        return decision
-
-    def _open_granted(self, asked: ChargeRequest) -> None:
-        """Open an analyst's account for their first charge, if that fits."""
-        state, key = self._chain.state, asked.key
-        if (asked.data, "") not in state.accounts:
-            return
-        budget = self._granted[key]
-        # Try the charge on a copy of the state: a question that does not fit opens no account. This is a first look,
-        # without the lock; `charging.reserve` decides again under the lock.
-        opened = LedgerState()
-        opened.accounts = state.accounts | {key: None if budget is None else budget.open()}
-        opened.standing = state.standing
-        fitting = charging.fit(opened, *key, asked.events, self._limits.lowered)
-        if isinstance(fitting, TooMuch):
-            raise self._refusal(fitting, Actor.analyst(asked.analyst))
-        with suppress(AccountExistsError):  # another process was quicker
-            self.add_analyst(asked.analyst, data=asked.data, budget=budget, actor=Actor.owner("policy"))
-
-    def _refusal(self, refused: TooMuch, analyst: Actor) -> BudgetExceededError:
-        """Return the error about a charge that does not fit, with the charges that took most of the budget."""
+        asked = ChargeRequest(request, analyst, data, question, events, repeat, epsilon, reason)
+        state, key, first = self._chain.state, asked.key, None
+        if key in self._granted and key not in state.accounts and (data, "") in state.accounts:
+            # The first charge opens the analyst's account, if it fits. Try it on a copy of the state: a question that
+            # does not fit opens no account. This is a first look, without the lock; `charging.reserve` decides again.
+            opened, budget = LedgerState(), self._granted[key]
+            opened.accounts = state.accounts | {key: None if budget is None else budget.open()}
+            opened.standing = state.standing
+            first = charging.fit(opened, *key, asked.events, self._limits.lowered)
+            if not isinstance(first, TooMuch):
+                with suppress(AccountExistsError):  # another process was quicker
+                    self.add_analyst(analyst, data=data, budget=budget, actor=Actor.owner("policy"))
+        decision = first if isinstance(first, TooMuch) else charging.reserve(self._chain, self._limits, asked)
+        if not isinstance(decision, TooMuch):
+            return decision
+        # The message takes longer than the charge: it is made when the lock is free.
         from hush.ledger.history import heaviest
 
-        most = heaviest(self._chain, refused.key, analyst)
+        most = heaviest(self._chain, decision.key, Actor.analyst(analyst))
         try:
-            refused.account.admit(refused.charge, owner=refused.key[1] or refused.key[0])
+            decision.account.admit(decision.charge, owner=decision.key[1] or decision.key[0])
         except BudgetExceededError as error:
-            return BudgetExceededError(f"{error}{most}")
-        raise AssertionError(refused)  # what does not fit is not admitted
+            raise BudgetExceededError(f"{error}{most}") from None
+        raise AssertionError(decision)  # what does not fit is not admitted
 
     def answered(self, charge: Charge, answer: bytes) -> None:
         """Record the answer, for replays. Call this before the answer is given to anybody."""
@@ -419,14 +385,7 @@ class Ledger:
 
     @classmethod
     def import_(
-        cls,
-        file: IO[str],
-        url: str | Path,
-        *,
-        actor: Actor,
-        reason: str,
-        lost: Lost,
-        anchor: str | Path | None = None,
+        cls, file: IO[str], url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: str | Path | None = None
     ) -> Self:
         """Make a ledger from exported lines, checked by hash and by the rules; recorded as an act of the owner."""
         from hush.ledger.backup import import_

@@ -59,7 +59,7 @@ from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
 from hush.ledger.entries import Actor, Entry, label, now, prose
 from hush.ledger.errors import LedgerError
-from hush.ledger.state import LedgerState, SetAside, charge_to_json, events_hash, question_hash
+from hush.ledger.state import SetAside, charge_to_json, events_hash, question_hash
 from hush.storage import alive, this_process
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -265,6 +265,26 @@ class DeclaredStream:
     share: Fraction
     """The share of the data set's budget that the whole plan took when it was declared."""
 
+    @classmethod
+    def of(cls, entry: Entry, aside: SetAside) -> DeclaredStream:
+        """Return the stream that an entry declares."""
+        content = entry.read()
+        terms = filter_from_json(content["terms"])
+        if "shares" in content:
+            share = Taken.from_json(content["shares"][0]).took
+        else:  # of an earlier version: as of an empty account
+            priced = aside.price.repeated(aside.releases)
+            share = takes(terms, priced) if terms.currency == priced.currency else Fraction(0)
+        return cls(
+            declaration=StreamDeclaration.from_json(entry.request, entry.data, content["declared"]),
+            epsilon=Fraction(content["epsilon"]),
+            events=tuple(event_from_json(event) for event in content["events"]),
+            terms=terms,
+            aside=aside,
+            share=share,
+            **{name: content[name] for name in ("by", "when", "gaussian")},
+        )
+
     @property
     def name(self) -> str:
         """The stream's name."""
@@ -318,7 +338,7 @@ class DeclaredStreams:
     """The declared streams of a ledger."""
 
     def __init__(self, chain: Chain, limits: ChargeLimits, check_made: Callable[[], None]) -> None:
-        self._chain, self._limits, self._lowered, self._check_made = chain, limits, limits.lowered, check_made
+        self._chain, self._limits, self._check_made = chain, limits, check_made
 
     # for owners
 
@@ -375,7 +395,7 @@ class DeclaredStreams:
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
     ) -> Taken:
         """Return the share that a plan takes; refuse one for which too little is neither spent nor set aside."""
-        smaller = in_force(account, (declaration.data, ""), self._lowered)
+        smaller = in_force(account, (declaration.data, ""), self._limits.lowered)
         cost = plan.price if smaller.currency == account.currency else price(smaller, events)
         rooms = [(account, plan.price), (smaller, cost)]
         if all(room.fits(priced.repeated(plan.releases)) for room, priced in rooms):
@@ -426,7 +446,7 @@ class DeclaredStreams:
                 return None
             period = asked.schedule.period(due)
             # The declared price, even if events cost less by now: the releases must add up to the plan.
-            fitting = fit(state, asked.data, "", stream.events, self._lowered, unit_price=aside.price)
+            fitting = fit(state, asked.data, "", stream.events, self._limits.lowered, unit_price=aside.price)
             if isinstance(fitting, TooMuch):
                 raise BudgetExceededError(
                     f"The release {asked.name}/{period} was set aside, but the budget of {asked.data} is smaller now "
@@ -465,7 +485,7 @@ class DeclaredStreams:
         with self._chain.reading() as state:
             numbers = sorted(plan.number for plan in state.standing.values())
             entries = [entry for number in numbers if (entry := self._chain.store.entry(number)) is not None]
-            return [_read(trusted(self._chain, entry), state) for entry in entries]
+            return [DeclaredStream.of(trusted(self._chain, entry), state.standing[entry.request]) for entry in entries]
 
     def find(self, name: str) -> DeclaredStream:
         """Return a declared stream by its name, in any case of letters."""
@@ -480,7 +500,7 @@ class DeclaredStreams:
             check_known(state, data)
             account = state.committed((data, ""))
         assert account is not None  # noqa: S101 - data sets have budgets
-        account = in_force(account, (data, ""), self._lowered)
+        account = in_force(account, (data, ""), self._limits.lowered)
         return times(account, price(account, event_list(events)))
 
     def periods(self, stream: DeclaredStream, *, clock: str | None = None) -> list[StreamPeriod]:
@@ -528,22 +548,3 @@ def check_same(stream: DeclaredStream, declaration: StreamDeclaration) -> None:
 def _request_of(name: str, period: str) -> str:
     """Return the request id of a release: each name and period has one, for ever."""
     return f"standing {name} {period}"
-
-
-def _read(entry: Entry, state: LedgerState) -> DeclaredStream:
-    content, aside = entry.read(), state.standing[entry.request]
-    terms = filter_from_json(content["terms"])
-    if "shares" in content:
-        share = Taken.from_json(content["shares"][0]).took
-    else:  # of an earlier version: as of an empty account
-        priced = aside.price.repeated(aside.releases)
-        share = takes(terms, priced) if terms.currency == priced.currency else Fraction(0)
-    return DeclaredStream(
-        declaration=StreamDeclaration.from_json(entry.request, entry.data, content["declared"]),
-        epsilon=Fraction(content["epsilon"]),
-        events=tuple(event_from_json(event) for event in content["events"]),
-        terms=terms,
-        aside=aside,
-        share=share,
-        **{name: content[name] for name in ("by", "when", "gaussian")},
-    )

@@ -11,10 +11,12 @@ True
 """
 
 from hush.local.frequencies import LocalHashing, ProjectiveGeometry, SubsetSelection, frequency
-from hush.local.hitters import HeavyHitters, heavy_hitters
-from hush.local.means import LocalMean, LocalVectorMean, mean, vector_mean
+from hush.local.hitters import HeavyHitters
+from hush.local.means import LocalMean, LocalVectorMean
 from hush.local.shuffling import Shuffled, shuffled
 from hush.local.survey import Form
+
+heavy_hitters, mean, vector_mean = HeavyHitters, LocalMean, LocalVectorMean
 
 __all__ = [
     "Form",

@@ -16,17 +16,11 @@ that, the others are uniform. For sets S ∋ v and S' ∌ v the ratio of probabi
 e^ε. Its variance is the smallest known; w = 1 is randomized response. A report has w numbers, so that it suits small
 domains.
 
->>> SubsetSelection(epsilon=1, categories=100).size
-27
-
 **Optimised local hashing**: a report is three small numbers, whatever the domain. Wang, Blocki, Li, Jha 2017. Hash the
 category into g ≈ e^ε + 1 cells by a function drawn for each person, and answer the cell by randomized response among g.
 Hash functions are (a·v + b mod P) mod g, P = 2³¹-1: two different categories meet with probability 1/g up to g/P <
 10⁻⁵. Estimating takes a pass over all reports per category; projective geometry response is as accurate and decodes at
 once.
-
->>> LocalHashing(epsilon=1, categories=1000).cells
-4
 
 **Projective geometry response**, for large domains, is nearly optimal and quick to decode. Feldman, Nelson, Nguyen,
 Talwar (ICML 2022). Take a prime r near e^ε+1 and the smallest t such that the projective space over the field of r
@@ -73,14 +67,13 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, RandomizedResponseEvent
 from hush.core import InvalidValueError, Number
 from hush.core.numbers import assign
-from hush.core.rounding import ball
 from hush.mechanisms.base import ordinary
 from hush.mechanisms.randomized_response import (
     FrequencyOracle,
     RandomizedResponse,
+    coins,
     read_categories,
     shares,
-    unbiased,
 )
 
 _MOST_TRANSFORMED = 2**25
@@ -96,7 +89,7 @@ class ProjectiveGeometry(FrequencyOracle):
     """t, the length of the vectors."""
 
     def __init__(self, *, epsilon: Number, categories: Any) -> None:
-        names, budget = read_categories(categories), ordinary(epsilon, "epsilon")
+        names, budget = tuple(read_categories(categories)), ordinary(epsilon, "epsilon")
         field, length = _best_field(shares(budget), len(names))
         assign(self, epsilon=budget, categories=names, field=field, length=length)
 
@@ -111,10 +104,9 @@ class ProjectiveGeometry(FrequencyOracle):
         return _support(self.field, self.length, shares(self.epsilon))
 
     def _report(self, true: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        r, t, count, epsilon = self.field, self.length, len(true), self.epsilon
+        r, t, count = self.field, self.length, len(true)
         total, orthogonal = self.points, _points(r, t - 1)
-        odds = Fraction(total - orthogonal, orthogonal)
-        holds = noise.bernoulli_exp(lambda _bits: (ball(odds) * (-ball(epsilon)).exp() + 1).log(), count)
+        holds = coins(self.epsilon, Fraction(total - orthogonal, orthogonal), count)
         truth = _vectors(np.maximum(true, 0), r, t)
         pivots = (truth != 0).argmax(axis=1)  # where the first 1 stands
         rows = np.arange(count)
@@ -133,20 +125,15 @@ class ProjectiveGeometry(FrequencyOracle):
         unknown = true < 0
         return np.where(unknown, noise.uniform_integer(total, count), reports)
 
-    def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
-        """Return the unbiased estimate of every category's frequency."""
+    def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
+        """Return for each category the number of reports orthogonal to it, by one Fourier transform."""
         numbers = np.asarray(reports, dtype=np.int64).ravel()
         if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.points):
             raise InvalidValueError(
                 "reports", got="other numbers", allowed=f"whole numbers from 0 to {self.points - 1}"
             )
-        p, q = self.support
-        return unbiased(self._supports(numbers), len(numbers), p, q)
-
-    def _supports(self, reports: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return for each category the number of reports orthogonal to it, by one Fourier transform."""
         r, t = self.field, self.length
-        counts = np.bincount(reports, minlength=self.points)
+        counts = np.bincount(numbers, minlength=self.points)
         reported = np.flatnonzero(counts)
         points = _vectors(reported, r, t)
         weights = r ** np.arange(t - 1, -1, -1)
@@ -158,8 +145,7 @@ class ProjectiveGeometry(FrequencyOracle):
         waves = np.fft.rfftn(cube.reshape((r,) * t)).real
         vectors = _vectors(np.arange(len(self.categories)), r, t)
         vectors = np.where(vectors[:, -1:] > r // 2, -vectors % r, vectors)  # v and -v have the same orthogonal points
-        supports: npt.NDArray[np.int64] = np.rint((waves[tuple(vectors.T)] + len(reports)) / r).astype(np.int64)
-        return supports
+        return np.rint((waves[tuple(vectors.T)] + len(numbers)) / r).astype(np.int64), len(numbers)
 
 
 def _points(r: int, t: int) -> int:
@@ -263,10 +249,8 @@ class SubsetSelection(FrequencyOracle):
         return p, (p * (w - 1) + (1 - p) * w) / (k - 1)
 
     def _report(self, true: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-        k, w, epsilon = len(self.categories), self.size, self.epsilon
-        holds = noise.bernoulli_exp(
-            lambda _bits: (ball(Fraction(k - w, w)) * (-ball(epsilon)).exp() + 1).log(), len(true)
-        )
+        k, w = len(self.categories), self.size
+        holds = coins(self.epsilon, Fraction(k - w, w), len(true))
         # The true category is in the set with probability w·e^ε/(w·e^ε + k - w); the other members are uniform.
         reports = []
         for code, included in zip(true.tolist(), holds.tolist(), strict=True):
@@ -280,12 +264,10 @@ class SubsetSelection(FrequencyOracle):
             reports.append(np.sort(members))
         return reports
 
-    def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
-        """Return the unbiased estimate of every category's frequency."""
+    def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
         sets = list(reports)
         flat = np.concatenate(sets) if sets else np.zeros(0, dtype=np.int64)
-        p, q = self.support
-        return unbiased(np.bincount(flat, minlength=len(self.categories)), len(sets), p, q)
+        return np.bincount(flat, minlength=len(self.categories)), len(sets)
 
 
 _PRIME = 2**31 - 1
@@ -333,14 +315,10 @@ class LocalHashing(FrequencyOracle):
         cell = RandomizedResponse(epsilon=self.epsilon, categories=self.cells).release(hashed)
         return np.stack([a, b, cell], axis=1).astype(np.int64)
 
-    def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
-        """Return the estimate of every category's frequency, unbiased up to the hash family's 10⁻⁵."""
+    def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
         rows = np.asarray(reports, dtype=np.int64)
         if rows.ndim != 2 or rows.shape[1] != 3:
             raise InvalidValueError("reports", got=f"shape {rows.shape}", allowed="one row (a, b, cell) a report")
-        supports = np.zeros(len(self.categories), dtype=np.int64)
         a, b, cell = rows.T
-        for v in range(len(self.categories)):
-            supports[v] = np.count_nonzero((a * v + b) % _PRIME % self.cells == cell)
-        p, q = self.support
-        return unbiased(supports, len(rows), p, q)
+        hashed = ((a * v + b) % _PRIME % self.cells for v in range(len(self.categories)))
+        return np.array([np.count_nonzero(cells == cell) for cells in hashed]), len(rows)

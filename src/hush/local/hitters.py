@@ -11,7 +11,7 @@ The estimates of the last round are unbiased for the whole population, with half
 candidates of a round at once by a union bound. A frequent word is lost only if its prefix falls out of the best
 ``keep`` of a round.
 
->>> survey = heavy_hitters(epsilon=4, length=2, keep=8)
+>>> survey = HeavyHitters(epsilon=4, length=2, keep=8)
 >>> found = survey.run(["ab"] * 3000 + ["cd"] * 2000 + ["xy"] * 10)
 >>> found.words[:2]
 ('ab', 'cd')
@@ -21,7 +21,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -45,11 +45,10 @@ class Round:
     """One round: the prefixes that people of its group are asked about."""
 
     number: int
-    size: int
-    """The length of the prefixes in bytes."""
+    """The number of the round, from 1 on, which is the length of its prefixes in bytes."""
     candidates: tuple[bytes, ...]
-    lookup: frozenset[bytes]
-    """The candidates, to look them up."""
+    categories: Mapping[bytes, int]
+    """The category of each candidate, from 1 on; 0 stands for every other word."""
     oracle: RandomizedResponse | SubsetSelection | ProjectiveGeometry
 
     def release(self, word: str | bytes) -> Any:
@@ -60,9 +59,10 @@ class Round:
         """Return the reports of several people."""
         return self.oracle.release([self._category(word) for word in words])
 
-    def _category(self, word: Any) -> bytes:
-        prefix = _padded(word, self.size)[: self.size]
-        return prefix if prefix in self.lookup else b""
+    def _category(self, word: Any) -> int:
+        # Anything but text or bytes counts as the empty word, which is all zeros.
+        data = word.encode("utf-8", "replace") if isinstance(word, str) else word if isinstance(word, bytes) else b""
+        return self.categories.get(data.ljust(self.number, b"\0")[: self.number], 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +123,9 @@ class HeavyHitters(ReadableRepr):
 
     def _round(self, number: int, prefixes: tuple[bytes, ...]) -> Round:
         candidates = tuple(prefix + bytes([piece]) for prefix in prefixes for piece in range(_BYTE_VALUES))
-        # The category of no bytes stands for every other word.
-        oracle = frequency(epsilon=self.epsilon, categories=[b"", *candidates])
-        return Round(number=number, size=number, candidates=candidates, lookup=frozenset(candidates), oracle=oracle)
+        oracle = frequency(epsilon=self.epsilon, categories=len(candidates) + 1)
+        categories = {candidate: code for code, candidate in enumerate(candidates, start=1)}
+        return Round(number=number, candidates=candidates, categories=categories, oracle=oracle)
 
     def next(self, done: Round, reports: Any) -> Round:
         """Return the round after ``done``; its candidates extend the most common prefixes of the reports."""
@@ -161,14 +161,3 @@ class HeavyHitters(ReadableRepr):
             if current.number == self.rounds:
                 return self.found(current, reports, confidence=confidence)
             current = self.next(current, reports)
-
-
-def heavy_hitters(*, epsilon: Number, length: int, keep: int = 32) -> HeavyHitters:
-    """Return a survey for the most common words of at most ``length`` bytes."""
-    return HeavyHitters(epsilon=epsilon, length=length, keep=keep)
-
-
-def _padded(word: Any, size: int) -> bytes:
-    """Return a word's bytes, padded with zeros; anything but text or bytes counts as the empty word."""
-    data = word.encode("utf-8", "replace") if isinstance(word, str) else word if isinstance(word, bytes) else b""
-    return data.ljust(size, b"\0")

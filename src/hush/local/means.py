@@ -76,7 +76,7 @@ from hush.core.grid import is_scalar
 from hush.core.numbers import assign
 from hush.core.rounding import ball
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
-from hush.mechanisms.randomized_response import shares
+from hush.mechanisms.randomized_response import coins, shares
 from hush.noise.bits import system_bits
 
 _WIDE_REPORTS = 1024
@@ -110,17 +110,13 @@ class _Window:
 
     def variance(self, v: float) -> float:
         """Return the variance of the estimate for a value v; that of the random rounding of b included."""
-        m, w, c = self.reports, self.width, self.base
-        begin = (m - w) * (v + 1) / 2
-        low = min(math.floor(begin), m - w - 1)
-        second = 0.0
-        # E[report²] over the two whole beginnings b next to the real one.
+        begin = (self.reports - self.width) * (v + 1) / 2
+        low = min(math.floor(begin), self.reports - self.width - 1)
+        law = np.full(self.reports, self.base)
+        # The two whole beginnings b next to the real one, and how likely each is.
         for b, chance in ((low, low + 1 - begin), (low + 1, begin - low)):
-            squares = c * (m - 1) * m * (2 * m - 1) / 6
-            inside = (w - 1) * w * (2 * w - 1) / 6 + b * w * (w - 1) + w * b * b
-            second += chance * (squares + (self.odds - 1) * c * inside)
-        centre = c * m * (m - 1) / 2 + self.slope * (begin + (w - 1) / 2)
-        return (second - centre**2) * (2 / (self.slope * (m - w))) ** 2
+            law[b : b + self.width] += chance * (self.odds - 1) * self.base
+        return float(law @ (self.estimate(np.arange(self.reports)) - v) ** 2)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -128,6 +124,10 @@ class LocalMean(ReadableRepr):
     """Reports a number from a public range; the mean of many people is estimated from the reports.
 
     Values outside the range are moved to its nearest end; anything but a number counts as the lower end.
+
+    >>> from hush import local
+    >>> local.mean(epsilon=1, lower=0, upper=100)
+    LocalMean(epsilon=1, lower=0, upper=100)
     """
 
     epsilon: Fraction
@@ -157,31 +157,25 @@ class LocalMean(ReadableRepr):
 
     def release(self, value: Any) -> Any:
         """Return one report, or an array of independent reports for a column."""
-        if is_scalar(value):
-            return int(self._report(np.array([_unit(value, self)]))[0])
-        return self._report(np.array([_unit(entry, self) for entry in list(value)]))
-
-    def _report(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return reports of values that are given as (v+1)/2 in units of 2⁻⁵²."""
+        alone = is_scalar(value)
+        values = np.array([_unit(entry, self) for entry in ([value] if alone else list(value))])
         sides, bit, wide = self._choice
         takes_wide = noise.uniform_integer(_COIN_SIDES, len(values)) < sides
         reports = np.empty(len(values), dtype=np.int64)
         for window, members, offset in ((bit, ~takes_wide, 0), (wide, takes_wide, 2)):
-            reports[members] = offset + self._inside(window, values[members])
-        return reports
-
-    def _inside(self, window: _Window, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        m, w, epsilon, count = window.reports, window.width, self.epsilon, len(values)
-        scaled = values * (m - w)  # at most 2⁵²·2¹⁰
-        # The window begins at a whole number, rounded at random so that its mean is exact.
-        begins = scaled >> _VALUE_BITS
-        begins += noise.uniform_integer(1 << _VALUE_BITS, count) < (scaled & ((1 << _VALUE_BITS) - 1))
-        holds = noise.bernoulli_exp(lambda _bits: (ball(Fraction(m - w, w)) * (-ball(epsilon)).exp() + 1).log(), count)
-        inside = begins + noise.uniform_integer(w, count)
-        outside = noise.uniform_integer(m - w, count)
-        # Numbers from the window's beginning on skip it.
-        outside = np.where(outside >= begins, outside + w, outside)
-        return np.asarray(np.where(holds, inside, outside))
+            m, w = window.reports, window.width
+            scaled = values[members] * (m - w)  # at most 2⁵²·2¹⁰
+            count = len(scaled)
+            # The window begins at a whole number, rounded at random so that its mean is exact.
+            begins = scaled >> _VALUE_BITS
+            begins += noise.uniform_integer(1 << _VALUE_BITS, count) < (scaled & ((1 << _VALUE_BITS) - 1))
+            holds = coins(self.epsilon, Fraction(m - w, w), count)
+            inside = begins + noise.uniform_integer(w, count)
+            outside = noise.uniform_integer(m - w, count)
+            # Numbers from the window's beginning on skip it.
+            outside = np.where(outside >= begins, outside + w, outside)
+            reports[members] = offset + np.where(holds, inside, outside)
+        return int(reports[0]) if alone else reports
 
     def estimate(self, reports: Any) -> float:
         """Return the unbiased estimate of the mean, within the range (0 reports: its middle)."""
@@ -219,15 +213,6 @@ class LocalMean(ReadableRepr):
         largest, spread = (float(ends.max()) + 1) * half, self.variance(count=1)
         # Bernstein: P[|S| ≥ t] ≤ 2·exp(-t²/2(nσ² + t·M/3)), solved for t; raised by more than the float error.
         return (log * largest / 3 + math.sqrt((log * largest / 3) ** 2 + 2 * n * spread * log)) / n * (1 + 1e-12)
-
-
-def mean(*, epsilon: Number, lower: Number, upper: Number) -> LocalMean:
-    """Return the local mechanism for the mean of numbers from a public range.
-
-    >>> type(mean(epsilon=1, lower=0, upper=100)).__name__
-    'LocalMean'
-    """
-    return LocalMean(epsilon=epsilon, lower=lower, upper=upper)
 
 
 def _unit(value: Any, mechanism: LocalMean) -> int:
@@ -274,6 +259,10 @@ class LocalVectorMean(ReadableRepr):
     """Reports a vector of length at most ``norm``; the mean of many people is estimated from the reports.
 
     Longer vectors are shortened to ``norm``; anything but a vector of numbers counts as zero.
+
+    >>> from hush import local
+    >>> local.vector_mean(epsilon=1, dimensions=3)
+    LocalVectorMean(epsilon=1, dimensions=3, norm=1)
     """
 
     epsilon: Fraction
@@ -371,15 +360,6 @@ class LocalVectorMean(ReadableRepr):
         level = NormalDist().inv_cdf((1 + float(confidence_level(confidence))) / 2)
         variance = max(1.0, square) / scale**2 / integer(count, "count", minimum=1)
         return level * math.sqrt(variance) * float(self.norm)
-
-
-def vector_mean(*, epsilon: Number, dimensions: int, norm: Number = 1) -> LocalVectorMean:
-    """Return the local mechanism for the mean of vectors of at most this length.
-
-    >>> type(vector_mean(epsilon=1, dimensions=3)).__name__
-    'LocalVectorMean'
-    """
-    return LocalVectorMean(epsilon=epsilon, dimensions=dimensions, norm=norm)
 
 
 def _numbers(row: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -159,7 +159,11 @@ class Form:
         for line in lines:
             if not line.strip():
                 continue
-            report = _read(line, digest)
+            try:
+                content = json.loads(line)
+                report = content["report"] if content["form"] == digest else None
+            except (ValueError, KeyError, TypeError, RecursionError):
+                report = None
             if self._possible(report, mechanism):
                 accepted.append(report)
             else:
@@ -229,12 +233,3 @@ class Form:
 def _whole(value: Any, limit: int) -> bool:
     # True is an int in Python, but no mechanism reports it.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
-
-
-def _read(line: str, digest: str) -> Any:
-    """Return the report of a line of this form, None for any other."""
-    try:
-        content = json.loads(line)
-        return content["report"] if content["form"] == digest else None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None

@@ -89,8 +89,8 @@ class AboveThreshold(Calibrated, Symmetric):
     def _noise_scale(self) -> Fraction:
         return self.scales[1] * self.step
 
-    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
-        return 2 * self.step + self.rounding, "two steps of the grid and the rounding to it: take a smaller step"
+    def _limit(self, **_asked: Any) -> str:
+        return "two steps of the grid and the rounding to it: take a smaller step"
 
     @property
     def scales(self) -> tuple[Fraction, Fraction]:

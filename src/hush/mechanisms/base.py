@@ -33,11 +33,11 @@ E[X²] = Σ_{k≥0} (2k+1)·P[|X| > k]. So, in squared steps,
   s^{a-1}·(2ζ(a-2, c) + (1-2c)·ζ(a-1, c)), finite for a > 3 only;
 * Cauchy ∝ 1/(1+|z|^γ): E[Y²] = s²·sin(π/γ)/sin(3π/γ), finite for γ > 3 only, and E[X²] ≤ (√E[Y²] + ½)².
 
->>> round(laplace_variance(Fraction(100))), round(gaussian_variance(Fraction(1)), 6)
+>>> round(RoundedNoise("laplace").variance(Fraction(100))), round(RoundedNoise("gaussian").variance(Fraction(1)), 6)
 (20000, 1.083333)
->>> polynomial_variance(Fraction(1), Fraction(3))
+>>> RoundedNoise("polynomial", power=Fraction(3)).variance(Fraction(1))
 inf
->>> round(polynomial_variance(Fraction(1000), Fraction(6)) / 1000**2, 3)          # 2/(a-2)(a-3)
+>>> round(RoundedNoise("polynomial", power=Fraction(6)).variance(Fraction(1000)) / 1000**2, 3)     # 2/(a-2)(a-3)
 0.167
 """
 
@@ -47,15 +47,17 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from hush import noise
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.grid import add, as_array, is_scalar, on_grid, one_number, whole_step, whole_steps
-from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_up, smallest_decimal
+from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_up, smallest_decimal, up
 
 _SMALLEST_PARAMETER, _LARGEST_PARAMETER = Fraction(1, 10**150), Fraction(10**150)
 
@@ -146,13 +148,10 @@ class ReadableRepr:
 
     def __repr__(self) -> str:
         """Return the fields that are not None, numbers as 1/10: ``Laplace(sensitivity=1, …)``."""
-        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-        fields = ", ".join(f"{name}={_written(value)}" for name, value in values if value is not None)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        texts = {name: str(value) if isinstance(value, Fraction) else repr(value) for name, value in values.items()}
+        fields = ", ".join(f"{name}={texts[name]}" for name, value in values.items() if value is not None)
         return f"{type(self).__name__}({fields})"
-
-
-def _written(value: Any) -> str:
-    return str(value) if isinstance(value, Fraction) else repr(value)
 
 
 class Symmetric:
@@ -166,23 +165,27 @@ class Symmetric:
         return 0.0
 
 
+HALF_A_STEP = "half a step of the grid: take a smaller step"
+"""The usual reason why no ε brings an error lower."""
+
+
 class Calibrated(ReadableRepr):
     """A mechanism that is made from ε, from a scale of its noise, or from an error that is wanted."""
 
     __slots__ = ()
     epsilon: Any
     error: Any
+    _noise_scale: Any
+    """A method that returns the scale of the noise, proportional to 1/ε, in units of the value."""
+    _usual: ClassVar[Mapping[str, Any]] = {}
+    """The parameters that may be left out where an error is wanted."""
 
     @classmethod
     def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
-        """Return the mechanism with noise of this scale; ``parameters`` are those of the class, but for ε.
-
-        Its scale is proportional to 1/ε.
-        """
-        unit = cls._example(parameters)
+        """Return the mechanism with noise of this scale; ``parameters`` are those of the class, but for ε."""
+        unit: Any = cls(epsilon=Fraction(1, 2), **parameters)  # type: ignore[call-arg]
         budget = unit.epsilon * unit._noise_scale() / ordinary(scale, "noise")  # noqa: SLF001 - of its own class
-        made: Self = dataclasses.replace(unit, epsilon=budget)  # type: ignore[type-var]
-        return made
+        return cls(epsilon=budget, **parameters)  # type: ignore[call-arg]
 
     @classmethod
     def for_error(cls, error: Number, *, confidence: Number = Fraction(19, 20), **parameters: Any) -> Self:
@@ -191,31 +194,25 @@ class Calibrated(ReadableRepr):
         ``parameters`` are those of the class, but for ε, and those of its `error`.
         """
         asked = {name: parameters.pop(name) for name in inspect.signature(cls.error).parameters if name in parameters}
-        unit = cls._example(parameters)
-        floor, why = unit._least_error(confidence=confidence, **asked)  # noqa: SLF001 - of its own class
+        parameters = {**cls._usual, **parameters}
+        why = cls(epsilon=Fraction(1, 2), **parameters)._limit(**asked)  # type: ignore[call-arg]  # noqa: SLF001
 
-        def width(mechanism: Any) -> float:
+        def half_width(mechanism: Any) -> float:
             return float(mechanism.error(confidence, **asked))
 
-        made: Self = least(unit._at, width, error, floor=floor, why=why)  # noqa: SLF001
+        # The error falls as ε grows: that of the largest ε is the least.
+        floor = Fraction(half_width(cls._at(_LARGEST_PARAMETER, parameters)))
+        made: Self = least(lambda epsilon: cls._at(epsilon, parameters), half_width, error, floor=floor, why=why)
         return made
 
     @classmethod
-    def _example(cls, parameters: Mapping[str, Any]) -> Self:
-        """Return the mechanism with some ε."""
-        return cls(epsilon=1, **parameters)  # type: ignore[call-arg]
+    def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
+        """Return the mechanism of this ε; a mechanism of these parameters was made, and so checked, before."""
+        return cls(epsilon=epsilon, **parameters)  # type: ignore[call-arg]
 
-    def _at(self, epsilon: Fraction) -> Self:
-        """Return the same mechanism with another ε."""
-        return dataclasses.replace(self, epsilon=epsilon)  # type: ignore[type-var]
-
-    def _noise_scale(self) -> Fraction:
-        """Return the scale of the noise, in units of the value."""
-        raise NotImplementedError
-
-    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
-        """Return the error that no ε brings lower, and the reason; refuse a mechanism that is never wrong."""
-        return Fraction(0), ""
+    def _limit(self, **_asked: Any) -> str:
+        """Return why no ε brings the error below a limit; refuse a mechanism that is never wrong."""
+        return HALF_A_STEP
 
 
 _STEPS_PER_SENSITIVITY = 2**10  # at least, on a default grid that is not the whole numbers
@@ -253,72 +250,95 @@ def already_on_grid(array: npt.NDArray[Any], step: Fraction) -> bool:
 
 
 def release_on_grid(
-    value: Any, *, step: Fraction, draw: Callable[[Any], Any], admit: Callable[[npt.NDArray[Any]], None]
+    value: Any, *, step: Fraction, draw: Callable[[Any], Any], vectors: str, allowed: str, hint: str
 ) -> Any:
     """Add ``draw(None)`` or ``draw(shape)`` steps of noise to a number or column.
 
-    ``admit`` may refuse an array by its type or size.
+    ``vectors`` says which columns of several numbers may come: "any", "whole" ones on the grid, or "none". Others are
+    refused with ``allowed`` and ``hint``.
     """
     if is_scalar(value):
         return on_grid(whole_step(one_number(value), step) + draw(None), step)
     array = as_array(value)
-    admit(array)
-    noise = np.asarray(draw(array.shape))
-    return on_grid(add(whole_steps(array, step), noise), step)
+    admitted = array.size <= 1 or vectors == "any" or (vectors == "whole" and already_on_grid(array, step))
+    if not admitted:
+        raise InvalidValueError("value", got=f"{array.size} numbers of dtype {array.dtype}", allowed=allowed, hint=hint)
+    return on_grid(add(whole_steps(array, step), np.asarray(draw(array.shape))), step)
+
+
+def normal_quantile(miss: Fraction) -> Fraction:
+    """Return z, rounded up to 12 digits, with P(N(0,1) > z) ≤ miss < 1/2."""
+
+    def beyond(z: Fraction) -> Fraction:
+        return fraction_up(certified(lambda: (ball(z) / flint().arb(2).sqrt()).erfc() / 2, bits=45))
+
+    return smallest_decimal(lambda z: beyond(z) <= miss, digits=12)
 
 
 _LARGEST_SUMMED_SIGMA = 4  # in steps; beyond it Poisson's formula is exact to far more digits than a float has
 
 
-def laplace_variance(scale: Fraction) -> float:
-    """Return the variance, in squared steps, of rounded Laplace noise of this scale in steps."""
-    if scale > 10**6:  # √r(1+r)/(1-r)² = 2s² + 1/12 + O(s⁻²)
-        return float_up(2 * scale**2 + Fraction(1, 12) + 1 / scale)
+@dataclass(frozen=True, slots=True)
+class RoundedNoise:
+    """An ideal real, symmetric about zero, that is rounded to a whole number; its figures are rounded up.
 
-    def value() -> Ball:
-        root = (-1 / (2 * ball(scale))).exp()  # √r, for √r(1+r)/(1-r)²
-        return root * (1 + root**2) / (1 - root**2) ** 2
+    The law is "laplace", "gaussian", "polynomial" or "cauchy"; ``power`` is a or γ of the latter two.
+    """
 
-    return float_up(fraction_up(certified(value, bits=53)))
+    law: str
+    power: Fraction = Fraction(2)
 
+    def draw(self, scale: Fraction, centre: Fraction) -> int:
+        """Draw a whole number: the one nearest to centre + scale·Z."""
+        if self.law == "polynomial":
+            return noise.rounded_polynomial(scale, a=self.power, centre=centre)
+        if self.law == "cauchy":
+            return noise.rounded_cauchy(scale, gamma=self.power, centre=centre)
+        return (noise.rounded_laplace if self.law == "laplace" else noise.rounded_gaussian)(scale, centre=centre)
 
-def gaussian_variance(scale: Fraction) -> float:
-    """Return the variance, in squared steps, of rounded Gaussian noise of this σ in steps."""
-    if scale >= _LARGEST_SUMMED_SIGMA:
-        return float_up(scale**2 + Fraction(1, 12))
-    root = ball(scale) * flint().arb(2).sqrt()
-    # E[X²] = Σ (2k+1)·P[|Y| > k + ½]; beyond 40σ + 3 the tail is below 10⁻³⁰⁰. Rounded up at the end.
-    terms = ((2 * k + 1) * ((k + flint().arb("0.5")) / root).erfc() for k in range(int(40 * scale) + 3))
-    return math.nextafter(float(sum(terms, flint().arb(0)).upper()), math.inf)
+    def half_width(self, miss: Fraction) -> Fraction:
+        """Return t with P[|Z| > t] ≤ miss for the ideal real Z of scale 1.
 
+        For the Cauchy the tail ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1) is used, over a mass of at least γ/(γ-1).
+        """
+        if self.law == "gaussian":
+            return normal_quantile(miss / 2)
 
-def polynomial_variance(scale: Fraction, a: Fraction) -> float:
-    """Return the variance, in squared steps, of rounded polynomial noise; infinite for a ≤ 3."""
-    if a <= 3:
-        return math.inf
-    if scale > 10**6:  # rounding adds at most half a step to the root mean square
-        return float_up(fraction_up(_rounded_bound(2 / ((a - 2) * (a - 3)), scale)))
+        def width() -> Ball:  # each tail is solved for t
+            if self.law == "laplace":
+                return -ball(miss).log()
+            if self.law == "polynomial":  # P[|Z| > t] = (1+t)^(1-a)
+                return (-ball(miss).log() / ball(self.power - 1)).expm1()
+            return (ball(miss * self.power / 2).log() / ball(1 - self.power)).exp()
 
-    def value() -> Ball:
-        s, power = ball(scale), ball(a)
-        c = s + flint().arb("0.5")  # Σ (2k+1)·(1 + (k+½)/s)^(1-a), by Hurwitz' zeta at c
-        return s ** (power - 1) * (2 * (power - 2).zeta(c) + (1 - 2 * c) * (power - 1).zeta(c))
+        return fraction_up(certified(width, bits=40))
 
-    return float_up(fraction_up(certified(value, bits=40)))
+    def variance(self, scale: Fraction) -> float:
+        """Return the variance, in squared steps, at a scale in steps; for the Cauchy law an upper bound."""
+        if self.law in {"polynomial", "cauchy"} and self.power <= 3:
+            return math.inf
+        if self.law == "gaussian":
+            if scale >= _LARGEST_SUMMED_SIGMA:
+                return float_up(scale**2 + Fraction(1, 12))
+            root, half = ball(scale) * flint().arb(2).sqrt(), flint().arb("0.5")
+            # E[X²] = Σ (2k+1)·P[|Y| > k + ½]; beyond 40σ + 3 the tail is below 10⁻³⁰⁰. Rounded up at the end.
+            terms = ((2 * k + 1) * ((k + half) / root).erfc() for k in range(int(40 * scale) + 3))
+            return math.nextafter(float(sum(terms, flint().arb(0)).upper()), math.inf)
+        wide = scale > 10**6
+        if self.law == "laplace" and wide:  # √r(1+r)/(1-r)² = 2s² + 1/12 + O(s⁻²)
+            return float_up(2 * scale**2 + Fraction(1, 12) + 1 / scale)
 
+        def value() -> Ball:
+            s, power, half = ball(scale), ball(self.power), flint().arb("0.5")
+            if self.law == "laplace":
+                root = (-half / s).exp()  # √r, for √r(1+r)/(1-r)²
+                return root * (1 + root**2) / (1 - root**2) ** 2
+            if self.law == "polynomial" and not wide:
+                c = s + half  # Σ (2k+1)·(1 + (k+½)/s)^(1-a), by Hurwitz' zeta at c
+                return s ** (power - 1) * (2 * (power - 2).zeta(c) + (1 - 2 * c) * (power - 1).zeta(c))
+            # E[X²] ≤ (√E[Y²] + ½)², by Minkowski: rounding moves Y by at most ½.
+            angle = flint().arb.pi() / power
+            square = 2 / ((power - 2) * (power - 3)) if self.law == "polynomial" else angle.sin() / (3 * angle).sin()
+            return (square.sqrt() * s + half) ** 2
 
-def cauchy_variance(scale: Fraction, gamma: Fraction) -> float:
-    """Return an upper bound of the variance, in squared steps, of rounded Cauchy noise; infinite for γ ≤ 3."""
-    if gamma <= 3:
-        return math.inf
-
-    def ideal() -> Ball:
-        angle = flint().arb.pi() / ball(gamma)  # E[Y²]/s² = sin(π/γ)/sin(3π/γ)
-        return angle.sin() / (3 * angle).sin()
-
-    return float_up(fraction_up(_rounded_bound(fraction_up(certified(ideal, bits=40)), scale)))
-
-
-def _rounded_bound(square: Fraction, scale: Fraction) -> Ball:
-    """Return (√square·scale + ½)² ≥ E[X²], by Minkowski: rounding moves Y by at most ½."""
-    return certified(lambda: (ball(square).sqrt() * ball(scale) + flint().arb("0.5")) ** 2, bits=40)
+        return up(certified(value, bits=53 if self.law == "laplace" else 40))

@@ -102,9 +102,11 @@ class Quantile(ReadableRepr):
     @property
     def mechanism(self) -> GroupedQuantile:
         """The mechanism that draws, as in a question with a single group."""
-        first, last = self.ends
+        (first, last), q = self.ends, self.q
+        if q.denominator > FINEST:  # a fraction of 30 decimals next to q, which is 0 or 1 only if q is
+            q = Fraction(min(max(round(q * FINEST), 1), FINEST - 1), FINEST)
         return GroupedQuantile(
-            fraction=_short(self.q),
+            fraction=q,
             points=last - first + 1,
             epsilon=self.epsilon,
             confidence=float(self.confidence),
@@ -176,8 +178,3 @@ def _level(confidence: Number) -> Fraction:
             "confidence", got=confidence, allowed="at most 1 - 1e-12, for an interval that is drawn"
         )
     return level
-
-
-def _short(q: Fraction) -> Fraction:
-    """Return a fraction of 30 decimals at most next to q, which is 0 or 1 only if q is."""
-    return q if q.denominator <= FINEST else Fraction(min(max(round(q * FINEST), 1), FINEST - 1), FINEST)

@@ -62,7 +62,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -71,7 +71,7 @@ import numpy.typing as npt
 from hush import noise
 from hush.accounting import DiscreteGaussianEvent, GaussianEvent, theorems
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative
-from hush.core.grid import as_array, integers, is_scalar, number, on_grid, one_number
+from hush.core.grid import add, as_array, integers, is_scalar, number, on_grid, one_number, whole_steps
 from hush.core.numbers import assign
 from hush.core.rounding import (
     Ball,
@@ -83,17 +83,17 @@ from hush.core.rounding import (
     fraction_up,
     largest_decimal,
     short_up,
-    smallest_decimal,
 )
 from hush.mechanisms.base import (
     Calibrated,
+    RoundedNoise,
     Symmetric,
     already_on_grid,
     choose,
     confidence_level,
     default_step,
-    gaussian_variance,
     in_steps,
+    normal_quantile,
     off_grid,
     ordinary,
     release_on_grid,
@@ -229,42 +229,35 @@ class Gaussian(Calibrated, Symmetric):
         """Return value + noise: int for a whole step, else float; a NumPy array for columns."""
         sigma, step = self.sigma / self.step, self.step
         if self.discrete:
+            # Whole vectors at ℓ₂ distance 1 differ in one coordinate, by 1.
+            columns = "whole" if self.sensitivity <= step else "none"
             return release_on_grid(
                 value,
                 step=step,
                 draw=lambda size: noise.discrete_gaussian(size=size, variance=sigma**2),
-                admit=self._admit,
+                vectors=columns if self.coordinates is None else "any",
+                allowed="one number, or an array of integers with a sensitivity of one step",
+                hint="Give the mechanism coordinates=…: how many of the numbers a neighbour can change.",
             )
         # Never round first: a rounded value can move further than Δ₂, by up to a step. Centre + noise is rounded.
         if is_scalar(value):
             return on_grid(noise.rounded_gaussian(sigma, centre=one_number(value) / step), step)
         array = as_array(value)
         if already_on_grid(array, step):
-            draw = partial(noise.rounded_gaussian, sigma)
-            return release_on_grid(value, step=step, draw=draw, admit=self._admit)
+            return on_grid(add(whole_steps(array, step), np.asarray(noise.rounded_gaussian(sigma, array.shape))), step)
         drawn = [noise.rounded_gaussian(sigma, centre=number(x) / step) for x in array.ravel().tolist()]
         return on_grid(integers(drawn, array.shape), step)
-
-    def _admit(self, array: npt.NDArray[Any]) -> None:
-        # Whole vectors at ℓ₂ distance 1 differ in one coordinate, by 1.
-        one_moves = already_on_grid(array, self.step) and self.sensitivity <= self.step
-        if self.coordinates is None and array.size > 1 and not one_moves:
-            raise InvalidValueError(
-                "value",
-                got=f"{array.size} numbers of dtype {array.dtype}",
-                allowed="one number, or an array of integers with a sensitivity of one step",
-                hint="Give the mechanism coordinates=…: how many of the numbers a neighbour can change.",
-            )
 
     @property
     def variance(self) -> float:
         """The noise's variance: of the discrete law at most σ², of the rounded law about σ² + step²/12."""
         sigma = self.sigma / self.step
         if self.discrete and sigma < 32:  # beyond, σ² is right to every digit of a float
-            weights = _weights(float(sigma))
-            k = np.arange(len(weights), dtype=np.float64)
-            return float(2 * (weights * k * k).sum() / (2 * weights.sum() - weights[0])) * float(self.step) ** 2
-        return float(self.sigma**2) if self.discrete else gaussian_variance(sigma) * float(self.step) ** 2
+            masses = _masses(float(sigma))
+            return float(2 * (masses * np.arange(len(masses)) ** 2).sum()) * float(self.step) ** 2
+        if self.discrete:
+            return float(self.sigma**2)
+        return RoundedNoise("gaussian").variance(sigma) * float(self.step) ** 2
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""
@@ -276,8 +269,7 @@ class Gaussian(Calibrated, Symmetric):
         if not self.discrete:
             return float_up((width + Fraction(1, 2)) * self.step)  # each answer is rounded by up to half a step
         if sigma < _LARGEST_SUMMED_SIGMA:
-            weights = _weights(float(sigma))
-            tail = 2 * weights[int(width) + 1 :].sum() / (2 * weights.sum() - weights[0])
+            tail = 2 * _masses(float(sigma))[int(width) + 1 :].sum()
             if tail * (1 + 1e-9) <= miss:  # the float sum is right to 1e-11
                 return float_up(width * self.step + off_grid(self.sensitivity, self.step))
         # P(X > ⌈σz⌉) ≤ P(N ≥ ⌈σz⌉) always (Canonne, Kamath, Steinke 2020, Proposition 25).
@@ -286,15 +278,12 @@ class Gaussian(Calibrated, Symmetric):
     def probabilities(self, size: int) -> npt.NDArray[np.float64]:
         """Return the probabilities of noise of -size … size steps, of the law that is drawn."""
         sigma, steps = float(self.sigma / self.step), integer(size, "size", minimum=0)
-        k = np.arange(steps + 1, dtype=np.float64)
-        if self.discrete:
+        if self.discrete and sigma >= 4:  # Σ e^(-k²/2σ²) = σ√(2π)·(1 + 2e^(-2π²σ²) + …) by Poisson's formula
             with np.errstate(under="ignore"):
-                half = np.exp(-(k * k) / (2 * sigma * sigma))
-            if sigma >= 4:  # Σ e^(-k²/2σ²) = σ√(2π)·(1 + 2e^(-2π²σ²) + …) by Poisson's formula
-                half = half / (sigma * math.sqrt(2 * math.pi))
-            else:
-                weights = _weights(sigma)
-                half = half / (2 * weights.sum() - weights[0])
+                half = np.exp(-(np.arange(steps + 1.0) ** 2) / (2 * sigma * sigma)) / (sigma * math.sqrt(2 * math.pi))
+        elif self.discrete:
+            masses = _masses(sigma)[: steps + 1]
+            half = np.pad(masses, (0, steps + 1 - len(masses)))
         else:
             # P[k - ½ < Y < k + ½], as a difference of tails, which keeps its digits far out.
             beyond = [math.erfc(edge / (sigma * math.sqrt(2))) / 2 for edge in (np.arange(steps + 2) - 0.5).tolist()]
@@ -302,19 +291,11 @@ class Gaussian(Calibrated, Symmetric):
         return np.concatenate([half[:0:-1], half])
 
 
-def normal_quantile(miss: Fraction) -> Fraction:
-    """Return z, rounded up to 12 digits, with P(N(0,1) > z) ≤ miss < 1/2."""
-
-    def beyond(z: Fraction) -> Fraction:
-        return fraction_up(certified(lambda: (ball(z) / flint().arb(2).sqrt()).erfc() / 2, bits=45))
-
-    return smallest_decimal(lambda z: beyond(z) <= miss, digits=12)
-
-
-def _weights(sigma: float) -> npt.NDArray[np.float64]:
-    """Return e^(-k²/2σ²) for k = 0, 1, … until it vanishes from float64."""
+def _masses(sigma: float) -> npt.NDArray[np.float64]:
+    """Return P[X = k] of the discrete law for k = 0, 1, … until it vanishes from float64."""
     k = np.arange(int(39 * sigma) + 3, dtype=np.float64)
-    return np.asarray(np.exp(-k * k / (2 * sigma * sigma)), dtype=np.float64)
+    weights = np.exp(-k * k / (2 * sigma * sigma))
+    return np.asarray(weights / (2 * weights.sum() - weights[0]), dtype=np.float64)
 
 
 CALIBRATIONS: dict[str, Callable[..., Fraction]] = {
@@ -358,39 +339,25 @@ def discrete_delta(sigma: Fraction, steps: int, epsilon: Fraction) -> Fraction:
     threshold = epsilon * sigma**2 / steps + Fraction(steps, 2)
     # The first whole numbers beyond t - d and beyond t, for P[X > t-d] - e^ε·P[X > t].
     near, far = math.floor(threshold - steps) + 1, math.floor(threshold) + 1
-    return (
-        _by_sums(sigma, near, far, epsilon)
-        if sigma <= _LARGEST_SIGMA_OF_SUMS
-        else _by_integrals(sigma, near, far, epsilon)
-    )
+    if sigma <= _LARGEST_SIGMA_OF_SUMS:
+        masses = _masses(sigma.numerator / sigma.denominator)
 
+        def tail(j: int) -> float:
+            """Return P[X ≥ j]; for j ≤ 0 by symmetry 1 - P[X ≥ 1 - j]."""
+            return float(masses[j:].sum()) if j > 0 else float(1 - masses[1 - j :].sum())
 
-def _by_sums(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fraction:
-    s = sigma.numerator / sigma.denominator
-    # e^(-k²/2s²) is below the smallest float from 39s on; the 10⁻³⁰⁰ below stands for the rest.
-    k = np.arange(int(39 * s) + 3, dtype=np.float64)
-    weights = np.exp(-(k * k) / (2 * s * s))
-    total = 2 * weights.sum() - weights[0]
+        # The first probability is rounded up, the second one down: δ(ε) is bounded from above. Beyond 39σ masses are
+        # below the smallest float; 10⁻³⁰⁰ stands for them.
+        high = Fraction(tail(near)) * (1 + Fraction(_SUM_ERROR)) + Fraction(1, 10**300)
+        low = tail(far) * (1 - _SUM_ERROR)
+        # e^ε·P[X > t]: the lower end; where the tail has vanished from float64, nothing is subtracted.
+        less = fraction_down(certified(lambda: ball(epsilon).exp())) * Fraction(low) if low > 1e-290 else Fraction(0)
+        return max(high - less, Fraction(0))
 
-    def tail(j: int) -> float:
-        """Return the sum of the weights of k ≥ j; for j ≤ 0 by symmetry the total less those of k ≥ 1 - j."""
-        if j > 0:
-            return float(weights[j:].sum())
-        return float(total - weights[1 - j :].sum())
-
-    # The first probability is rounded up, the second one down: δ(ε) is bounded from above.
-    high = Fraction(tail(near) / total) * (1 + Fraction(_SUM_ERROR)) + Fraction(1, 10**300)
-    low = tail(far) / total * (1 - _SUM_ERROR)
-    # e^ε·P[X > t]: the lower end; where the tail has vanished from float64, nothing is subtracted.
-    less = fraction_down(certified(lambda: ball(epsilon).exp())) * Fraction(low) if low > 1e-290 else Fraction(0)
-    return max(high - less, Fraction(0))
-
-
-def _by_integrals(sigma: Fraction, near: int, far: int, epsilon: Fraction) -> Fraction:
     def beyond(x: Fraction) -> Ball:
         return (ball(x) / flint().arb(2).sqrt()).erfc() / 2
 
     # P[X ≥ near] ≤ P[N ≥ near-1] also for near ≤ 0: it is 1 - P[X ≥ 1-near], and P[X ≥ m] ≥ P[N ≥ m]/(1+η).
-    high = certified(lambda: beyond((near - 1) / sigma)) + ball(_POISSON_REMAINDER)
-    low = certified(lambda: ball(epsilon).exp() * beyond(far / sigma))
-    return max(fraction_up(high) - fraction_down(low) / (1 + _POISSON_REMAINDER), Fraction(0))
+    upper = certified(lambda: beyond((near - 1) / sigma)) + ball(_POISSON_REMAINDER)
+    lower = certified(lambda: ball(epsilon).exp() * beyond(far / sigma))
+    return max(fraction_up(upper) - fraction_down(lower) / (1 + _POISSON_REMAINDER), Fraction(0))

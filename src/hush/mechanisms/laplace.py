@@ -29,7 +29,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -45,7 +44,6 @@ from hush.core.rounding import ball, certified, float_up, fraction_down, fractio
 from hush.mechanisms.base import (
     Calibrated,
     Symmetric,
-    already_on_grid,
     confidence_level,
     default_step,
     in_steps,
@@ -85,6 +83,7 @@ class Laplace(Calibrated, Symmetric):
     scale: Fraction
     step: Fraction
     coordinates: int | None
+    _usual = {"sensitivity": 1}  # noqa: RUF012 - never changed
 
     def __init__(
         self,
@@ -117,16 +116,6 @@ class Laplace(Calibrated, Symmetric):
         """Return the mechanism with noise of this scale; its ε depends on the sensitivity, which must be said."""
         return cls(scale=scale, **parameters)
 
-    @classmethod
-    def _example(cls, parameters: Mapping[str, Any]) -> Self:
-        return cls(**{"sensitivity": 1, **parameters}, epsilon=1)
-
-    def _at(self, epsilon: Fraction) -> Self:
-        return type(self)(sensitivity=self.sensitivity, epsilon=epsilon, step=self.step, coordinates=self.coordinates)
-
-    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
-        return off_grid(self.sensitivity, self.step), "half a step of the grid: take a smaller step"
-
     @property
     def steps(self) -> int:
         """The sensitivity in whole steps, rounding included."""
@@ -141,18 +130,14 @@ class Laplace(Calibrated, Symmetric):
         """Return value + noise: int for a whole step, else float; a NumPy array for columns."""
         steps = self.scale / self.step
         return release_on_grid(
-            value, step=self.step, draw=lambda size: noise.discrete_laplace(steps, size), admit=self._admit
+            value,
+            step=self.step,
+            draw=lambda size: noise.discrete_laplace(steps, size),
+            vectors="whole" if self.coordinates is None else "any",
+            allowed="one number, or an array of integers on the grid",
+            hint="Rounding each number of a vector to the grid adds to its sensitivity: give the mechanism "
+            "coordinates=… (how many of them a neighbour can change), or pass integers.",
         )
-
-    def _admit(self, array: npt.NDArray[Any]) -> None:
-        if self.coordinates is None and array.size > 1 and not already_on_grid(array, self.step):
-            raise InvalidValueError(
-                "value",
-                got=f"{array.size} numbers of dtype {array.dtype}",
-                allowed="one number, or an array of integers on the grid",
-                hint="Rounding each number of a vector to the grid adds to its sensitivity: give the mechanism "
-                "coordinates=… (how many of them a neighbour can change), or pass integers.",
-            )
 
     @property
     def variance(self) -> float:

@@ -16,8 +16,6 @@ distance is the same around every point, and `error` is its exact quantile. ``bi
 ``variance(value)`` is Var[d]; variance + bias² is the mean squared distance, on the integers the noise's variance.
 
 >>> ring = MetricExponential.on_cycle(12, epsilon=1)
->>> ring.alpha
-Fraction(1, 1)
 >>> ring.error(0.95), round(ring.bias(3), 3)
 (3.0, -0.836)
 >>> MetricExponential(points=[0, 1, 2], metric=lambda a, b: abs(a - b), epsilon=1, normaliser="constant")
@@ -30,9 +28,9 @@ hush.core.errors.InvalidValueError: The 'normaliser' parameter must be 'any' her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
@@ -43,8 +41,8 @@ from hush import noise
 from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, float_up, fraction_up
-from hush.mechanisms.base import Calibrated, choose, confidence_level, ordinary
+from hush.core.rounding import ball, certified, float_up, up
+from hush.mechanisms.base import HALF_A_STEP, Calibrated, choose, confidence_level, ordinary
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import chances, moments
 
@@ -137,18 +135,19 @@ class MetricExponential(Calibrated):
         distance = integer(sensitivity, "sensitivity", minimum=1)
         return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=distance, normaliser="constant")
 
-    def _at(self, epsilon: Fraction) -> Self:
-        made = replace(self, epsilon=epsilon, normaliser="any")
-        assign(made, normaliser=self.normaliser)  # proven once: it does not depend on ε
+    @classmethod
+    def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
+        made = cls(epsilon=epsilon, **{**parameters, "normaliser": "any"})
+        assign(made, normaliser=parameters.get("normaliser", "any"))  # proven once: it does not depend on ε
         return made
 
     def _noise_scale(self) -> Fraction:
         return self.alpha
 
-    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
+    def _limit(self, **_asked: Any) -> str:
         if len(self.points or ()) < 2:
             raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
-        return Fraction(0), ""
+        return HALF_A_STEP
 
     @property
     def alpha(self) -> Fraction:
@@ -201,19 +200,16 @@ class MetricExponential(Calibrated):
             return 0.0
         if self.normaliser == "any":
             # Each of the n - 1 other points beyond α·ln((n-1)/β) has at most β/(n-1) of the nearest one's probability.
-            return float_up(fraction_up(certified(lambda: ball(rivals / miss).log() * ball(self.alpha), bits=40)))
+            return up(certified(lambda: ball(rivals / miss).log() * ball(self.alpha), bits=40))
         # Distances are alike around every point: their law around the first one is that around any, from the far end.
         away = self._distances(self.points[0])
-        chance = dict.fromkeys(sorted(away, reverse=True), 0.0)
-        for distance, p in zip(away, chances(-np.array(away, dtype=object), 1 / self.alpha).tolist(), strict=True):
-            chance[distance] += p
-        beyond, furthest = 0.0, Fraction(0)
-        for distance, p in chance.items():
-            furthest = distance
+        masses = chances(-np.array(away, dtype=object), 1 / self.alpha).tolist()
+        beyond = 0.0
+        for distance, p in sorted(zip(away, masses, strict=True), reverse=True):
             beyond += p
             if beyond * (1 + 1e-12) > miss:  # the sum of at most 4096 floats is right to 10⁻¹²
-                break
-        return float_up(furthest)
+                return float_up(distance)
+        return float_up(min(away))
 
     def bias(self, value: Any) -> float:
         """Return d₀ - E[d], the nearest point's distance less the mean distance of the answer."""

@@ -25,8 +25,6 @@ is rounded up and b taken as a², so that P[Z > b/a] = P[Z > a] only falls.
 >>> test = ProposeTestRelease(epsilon=1, delta="1e-6", eta="0.5", step="0.01")
 >>> test.release(7, distance=0) is Refused or True      # with probability 1 - 10⁻⁶
 True
->>> ProposeTestRelease(epsilon=10**4, delta="0.5", eta=1, step="0.5").release(7, distance=1000)
-7.0
 >>> Refused
 Refused
 """
@@ -35,7 +33,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -50,45 +49,35 @@ from hush.core.grid import on_grid, one_number
 from hush.core.numbers import assign
 from hush.core.rounding import ball, certified, flint, float_up, fraction_up, short_up
 from hush.mechanisms.base import (
+    HALF_A_STEP,
     Calibrated,
+    RoundedNoise,
     Symmetric,
     choose,
     confidence_level,
-    gaussian_variance,
-    laplace_variance,
     ordinary,
 )
-from hush.mechanisms.gaussian import normal_quantile
 
 _TEST_GRID = 2**20  # steps in one unit of distance, for the Gaussian noise of the test
 _LARGEST_EPSILON = 1 - Fraction(1, 10**12)  # of the Gaussian variant
 _INFINITE_DISTANCE = 2**62  # beyond every noise that is drawn
 
 
-class RefusedType:
+class RefusedType(Enum):
     """The type of ⊥: a mechanism looked, and chose not to answer. There is one value, `Refused`; it is false."""
 
-    __slots__ = ()
-    _only: Any = None
-
-    def __new__(cls) -> Self:
-        """Return the one value."""
-        if cls._only is None:
-            cls._only = super().__new__(cls)
-        only: Self = cls._only
-        return only
-
-    def __repr__(self) -> str:
-        return "Refused"
+    REFUSED = "Refused"
 
     def __bool__(self) -> bool:
         return False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (RefusedType, ())
+    def __repr__(self) -> str:
+        return "Refused"
+
+    __str__ = __repr__
 
 
-Refused: Final = RefusedType()
+Refused: Final = RefusedType.REFUSED
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -127,20 +116,16 @@ class ProposeTestRelease(Calibrated, Symmetric):
         assign(self, epsilon=budget, delta=slip, eta=ordinary(eta, "eta"), noise=noise, step=ordinary(step, "step"))
 
     @classmethod
-    def _example(cls, parameters: Mapping[str, Any]) -> Self:
-        return cls(epsilon=Fraction(1, 2), **parameters)  # Gaussian noise needs an ε below 1
-
-    def _at(self, epsilon: Fraction) -> Self:
-        return replace(self, epsilon=min(epsilon, _LARGEST_EPSILON) if self.noise == "gaussian" else epsilon)
+    def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
+        gaussian = parameters.get("noise") == "gaussian"
+        return cls(epsilon=min(epsilon, _LARGEST_EPSILON) if gaussian else epsilon, **parameters)
 
     def _noise_scale(self) -> Fraction:
         return self.eta * self.spread / self.epsilon
 
-    def _least_error(self, **asked: Any) -> tuple[Fraction, str]:
-        if self.noise == "laplace":
-            return self.step / 2, "half a step of the grid: take a smaller step"
-        why = "the error at ε = 1, below which Gaussian noise is proven: propose a smaller η"
-        return Fraction(self._at(_LARGEST_EPSILON).error(asked["confidence"])), why
+    def _limit(self, **_asked: Any) -> str:
+        at_one = "the error at ε = 1, below which Gaussian noise is proven: propose a smaller η"
+        return HALF_A_STEP if self.noise == "laplace" else at_one
 
     @property
     def event(self) -> ProposeTestReleaseEvent:
@@ -170,25 +155,18 @@ class ProposeTestRelease(Calibrated, Symmetric):
             drawn = Fraction(noises.rounded_gaussian(width * _TEST_GRID), _TEST_GRID)
             passed = far + drawn > self.threshold + Fraction(1, _TEST_GRID)
         # Drawn in either case, so that the time taken does not tell the outcome of the test.
-        draw = noises.rounded_laplace if self.noise == "laplace" else noises.rounded_gaussian
-        noisy = draw(self.eta * width / self.step, centre=exact_value / self.step)
+        noisy = RoundedNoise(self.noise).draw(self.eta * width / self.step, exact_value / self.step)
         return on_grid(noisy, self.step) if passed else Refused
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """Return the half-width of an answer that is not `Refused`."""
-        miss = 1 - confidence_level(confidence)
-        width = (
-            fraction_up(certified(lambda: -ball(miss).log(), bits=40))
-            if self.noise == "laplace"
-            else normal_quantile(miss / 2)
-        )
-        return float_up(width * self.eta * self.spread / self.epsilon + self.step / 2)
+        width = RoundedNoise(self.noise).half_width(1 - confidence_level(confidence))
+        return float_up(width * self._noise_scale() + self.step / 2)
 
     @property
     def variance(self) -> float:
         """The variance of an answer that is not `Refused`, about a value on the grid."""
-        law = laplace_variance if self.noise == "laplace" else gaussian_variance
-        return law(self.eta * self.spread / self.epsilon / self.step) * float(self.step) ** 2
+        return RoundedNoise(self.noise).variance(self._noise_scale() / self.step) * float(self.step) ** 2
 
     def probabilities(self, distance: float) -> npt.NDArray[np.float64]:
         """Return the probabilities of `Refused` and of an answer, at this distance."""
@@ -203,13 +181,11 @@ class ProposeTestRelease(Calibrated, Symmetric):
 
     def distance_needed(self, confidence: Number = Fraction(19, 20)) -> int:
         """Return the distance A from which on an answer is given with at least this probability."""
+        # One tail of the test's noise: of the Laplace law half of P[|Z| > t] would do.
         miss = 1 - confidence_level(confidence)
-        width = self.spread / self.epsilon
-        if self.noise == "laplace":
-            tail = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
-        else:
-            tail = normal_quantile(min(miss, Fraction(49, 100)))
-        return int(self.threshold + tail * width) + 2  # covers int(), which rounds down, and the strict comparison
+        tail = RoundedNoise(self.noise).half_width(miss if self.noise == "laplace" else min(2 * miss, Fraction(49, 50)))
+        # 2 covers int(), which rounds down, and the strict comparison.
+        return int(self.threshold + tail * self.spread / self.epsilon) + 2
 
 
 def _read_distance(distance: float) -> int:

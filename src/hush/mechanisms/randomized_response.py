@@ -30,22 +30,21 @@ with probability q if it is not. So with N_v supports among n
 is unbiased (Wang, Blocki, Li, Jha 2017). f is the share among those who reported: half-widths tell of coins, not of a
 sample.
 
-**After the reports** (`support_errors`) the half-width is that of the interval of Clopper and Pearson (1934) for this
+**After the reports** (`errors`) the half-width is that of the interval of Clopper and Pearson (1934) for this
 law. Of m people who hold v, N_v is the sum of two binomials, Bin(m, p) + Bin(n-m, q), and grows with m. Every m is
 ruled out for which so many supports, or more, have probability at most β/2; and likewise so few. What is left covers
 the true m with probability 1-β at least, for every n and f: a true m is ruled out with probability β/2 on either side.
 It is as narrow as discrete reports allow: within some per cent of the normal half-width z·√Var f̂ at the true f once n
 coins flip twenty times. A category that nobody holds has q(1-q) for its variance, which is far below p(1-p) at large ε.
 
-**Before the reports** (`support_error`) no f is known, and the half-width is the larger one of f = 0 and f = 1. The
+**Before the reports** (`error`) no f is known, and the half-width is the larger one of f = 0 and f = 1. The
 generating function of N's deviation is ψ_p^m·ψ_q^(n-m), so what bounds both ends bounds what is between. The tail of a
 binomial law is interpolated between whole numbers, above the true one, so that the half-width is continuous in ε.
 
->>> round(support_variance(0.75, 0.25, count=100), 4)
-0.0075
->>> round(support_error(0.75, 0.25, count=10**4, confidence=0.95), 4)   # 1.96·√0.000075 = 0.0170
-0.0171
->>> support_errors(np.array([0.0, 0.5]), 0.5, 0.001, count=10**4, confidence=0.95).round(4)   # normal: 0.0012, 0.0139
+>>> coin.support, coin.variance(count=100), round(coin.error(count=10**4), 4)          # 1.96·√0.000075 = 0.0170
+((0.75, 0.25), 0.0075, 0.0171)
+>>> many = RandomizedResponse.with_truth("0.499", categories=501)                         # p = 0.5, q = 0.001
+>>> many.errors([0.0, 0.5], count=10**4).round(4)                                      # normal: 0.0012, 0.0139
 array([0.0014, 0.0142])
 """
 
@@ -72,15 +71,15 @@ from hush.mechanisms.base import ReadableRepr, confidence_level, least, ordinary
 class FrequencyOracle(ReadableRepr):
     """A local mechanism for categories: a report supports the true one with probability p, each other one with q.
 
-    A subclass says how reports are drawn (``_report``), how many reports support each category (``estimate``), and p
-    and q (``support``). Variance and error follow from these.
+    A subclass says how reports are drawn (``_report``), how many reports support each category (``_supports``), and p
+    and q (``support``). Estimate, variance and error follow from these.
     """
 
     epsilon: Fraction
     categories: tuple[Any, ...]
 
     def __init__(self, *, epsilon: Number, categories: Any = 2) -> None:
-        assign(self, epsilon=ordinary(epsilon, "epsilon"), categories=read_categories(categories))
+        assign(self, epsilon=ordinary(epsilon, "epsilon"), categories=tuple(read_categories(categories)))
 
     @classmethod
     def for_error(
@@ -113,6 +112,10 @@ class FrequencyOracle(ReadableRepr):
         """Return a report for each answer, given as a category's number; -1 for an answer of no category."""
         raise NotImplementedError
 
+    def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
+        """Return the number of reports that support each category, and that of all reports."""
+        raise NotImplementedError
+
     def release(self, answer: Any) -> Any:
         """Return one report, or a report each for a column of answers."""
         if not is_scalar(answer):
@@ -120,25 +123,52 @@ class FrequencyOracle(ReadableRepr):
         report = self._report(codes([answer], self.categories))[0]
         return report if isinstance(report, np.ndarray) else int(report)
 
-    def variance(self, *, count: int, frequency: float = 0.0) -> float:
-        """Return the variance of an estimated frequency from ``count`` reports."""
-        return support_variance(*self.support, count=count, frequency=frequency)
+    def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
+        """Return the unbiased estimate of every category's frequency among the true answers; zeros without reports."""
+        (supports, count), (p, q) = self._supports(reports), self.support
+        return np.asarray((supports / count - q) / (p - q) if count else np.zeros(len(supports)), dtype=np.float64)
 
     @property
     def bias(self) -> float:
         """Zero: the estimate is unbiased (by local hashing, up to the hash family's 10⁻⁵)."""
         return 0.0
 
+    def variance(self, *, count: int, frequency: float = 0.0) -> float:
+        """Return the variance of an estimate from ``count`` reports, for a category of this true frequency."""
+        (p, q), reports = self.support, integer(count, "count", minimum=1)
+        return (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (reports * (p - q) ** 2)
+
     def error(self, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1) -> float:
-        """Return a half-width that holds with at least this probability for all true frequencies."""
-        return support_error(*self.support, count=count, confidence=confidence, categories=categories)
+        """Return a half-width that holds for ``categories`` frequencies at once, for all true frequencies."""
+        (p, q), side, reports = self.support, _side(confidence, categories), integer(count, "count", minimum=1)
+        # No frequency is known yet: the half-widths of f = 0 and f = 1, on both sides, bound those between (see above).
+        largest = 0.0
+        for coin in (p, 1 - p, q, 1 - q):
+            # d with P[X > mean + d] ≤ side for a binomial X: the least one, plus an interpolated part of a step. The
+            # tail is constant between whole numbers, at the height of the next one; a line between logarithms is above.
+            start, law = _binomial(reports, coin)
+            tails = _tails(law)
+            index = int(np.argmax(tails <= side))
+            certain = tails[index] <= 0
+            part = 0.0 if certain else math.log(tails[index - 1] / side) / math.log(tails[index - 1] / tails[index])
+            largest = max(largest, start + index - 1 + part - reports * coin)
+        return largest / (reports * (p - q)) * (1 + 1e-12)  # raised by more than the float error
 
     def errors(
         self, estimates: Any, confidence: Number = Fraction(19, 20), *, count: int, categories: int = 1
     ) -> npt.NDArray[np.float64]:
-        """Return a half-width for each of the estimates from ``count`` reports: smaller ones for rare categories."""
+        """Return a half-width for each estimate, smaller ones for rare categories; for ``categories`` at once."""
         values = np.asarray(estimates, dtype=np.float64)
-        return support_errors(values, *self.support, count=count, confidence=confidence, categories=categories)
+        (p, q), side, n = self.support, _side(confidence, categories), integer(count, "count", minimum=1)
+        supports = np.rint(n * (q + values * (p - q))).astype(np.int64)
+        # Limits grow with the support and change slowly: they are computed for few supports, rounded to the safe side.
+        step = max(1, int(math.sqrt(n * min(p * (1 - p), q * (1 - q))) / 16))
+        below, above = supports // step * step, np.minimum(-(-supports // step) * step, n)
+        lower = {least: _fewest(least, n, p, q, side) for least in set(below.tolist())}
+        upper = {bound: n - _fewest(n - bound, n, 1 - q, 1 - p, side) for bound in set(above.tolist())}
+        down = values - np.array([lower[least] for least in below.tolist()]) / n
+        up = np.array([upper[bound] for bound in above.tolist()]) / n - values
+        return np.maximum(up, down) * (1 + 1e-12)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -200,9 +230,7 @@ class RandomizedResponse(FrequencyOracle):
             # Else a uniform category of all k, which may be the true one.
             honest, lie = noise.bernoulli(self.truth, count), noise.uniform_integer(k, count)
         else:
-            epsilon = self.epsilon
-            # The truth has probability e^ε/(e^ε + k-1) = exp(-ln(1 + (k-1)·e^(-ε))): an exact coin, no float.
-            honest = noise.bernoulli_exp(lambda _bits: ((k - 1) * (-ball(epsilon)).exp() + 1).log(), count)
+            honest = coins(self.epsilon, Fraction(k - 1), count)
             # One of the k-1 others, each equally likely.
             lie = (true + 1 + noise.uniform_integer(k - 1, count)) % k
         reports = np.where(honest, true, lie)
@@ -220,52 +248,17 @@ class RandomizedResponse(FrequencyOracle):
         row[code] = p
         return row
 
-    def estimate(self, reports: Any) -> npt.NDArray[np.float64]:
-        """Return the unbiased estimate of every category's frequency among the true answers."""
+    def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
         reported = codes(reports, self.categories)
-        supports = np.bincount(reported[reported >= 0], minlength=len(self.categories))
-        p, q = self.support
-        return unbiased(supports, len(reported), p, q)
+        return np.bincount(reported[reported >= 0], minlength=len(self.categories)), len(reported)
 
 
 _EPSILON_OF_TRUTH = 1000  # an ε at which every report is the truth, to the last bit of a float
 
 
-def unbiased(supports: npt.NDArray[np.int64], count: int, p: float, q: float) -> npt.NDArray[np.float64]:
-    """Return f̂ for every category; nan-free: without reports every frequency is estimated as 0."""
-    if count == 0:
-        return np.zeros(len(supports))
-    return np.asarray((supports / count - q) / (p - q), dtype=np.float64)
-
-
-def support_variance(p: float, q: float, *, count: int, frequency: float = 0.0) -> float:
-    """Return Var f̂ for a category of this true frequency among ``count`` reports."""
-    reports = integer(count, "count", minimum=1)
-    return (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (reports * (p - q) ** 2)
-
-
-def support_error(p: float, q: float, *, count: int, confidence: Number, categories: int = 1) -> float:
-    """Return a half-width that holds for f̂ of ``categories`` categories at once, for all true frequencies."""
-    side, reports = _side(confidence, categories), integer(count, "count", minimum=1)
-    # No frequency is known yet: the half-widths of f = 0 and f = 1, on both sides, bound those between (see above).
-    offsets = [_deviation(reports, coin, side) for end in (p, q) for coin in (end, 1 - end)]
-    return max(offsets) / (reports * (p - q)) * (1 + 1e-12)  # raised by more than the float error
-
-
-def support_errors(
-    estimates: npt.NDArray[np.float64], p: float, q: float, *, count: int, confidence: Number, categories: int = 1
-) -> npt.NDArray[np.float64]:
-    """Return half-widths for estimated frequencies that hold for ``categories`` categories at once."""
-    side, n = _side(confidence, categories), integer(count, "count", minimum=1)
-    supports = np.rint(n * (q + estimates * (p - q))).astype(np.int64)
-    # Limits grow with the support and change slowly: they are computed for few supports, rounded to the safe side.
-    step = max(1, int(math.sqrt(n * min(p * (1 - p), q * (1 - q))) / 16))
-    below, above = supports // step * step, np.minimum(-(-supports // step) * step, n)
-    lower = {least: _fewest(least, n, p, q, side) for least in set(below.tolist())}
-    upper = {bound: n - _fewest(n - bound, n, 1 - q, 1 - p, side) for bound in set(above.tolist())}
-    down = estimates - np.array([lower[least] for least in below.tolist()]) / n
-    up = np.array([upper[bound] for bound in above.tolist()]) / n - estimates
-    return np.maximum(up, down) * (1 + 1e-12)
+def coins(epsilon: Fraction, against: Fraction, size: int) -> npt.NDArray[np.bool_]:
+    """Toss coins that come up with probability e^ε/(e^ε + against) = exp(-ln(1 + against·e^(-ε))): exact, no float."""
+    return noise.bernoulli_exp(lambda _bits: (ball(against) * (-ball(epsilon)).exp() + 1).log(), size)
 
 
 def _side(confidence: Number, categories: int) -> float:
@@ -289,17 +282,6 @@ def _binomial(count: int, p: float) -> tuple[int, npt.NDArray[np.float64]]:
 def _tails(law: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return P[X ≥ x] for each value x of a law, and a final 0."""
     return np.append(np.cumsum(law[::-1])[::-1], 0.0)
-
-
-def _deviation(count: int, p: float, side: float) -> float:
-    """Return d with P[X > mean + d] ≤ ``side`` for a binomial X: the least one, plus an interpolated part of a step."""
-    start, law = _binomial(count, p)
-    tails = _tails(law)
-    index = int(np.argmax(tails <= side))
-    # The tail is constant between whole numbers, at the height of the next one; a line between the logarithms is above.
-    certain = tails[index] <= 0
-    share = 0.0 if certain else math.log(tails[index - 1] / side) / math.log(tails[index - 1] / tails[index])
-    return max(0.0, start + index - 1 + share - count * p)
 
 
 def _fewest(least: int, n: int, p: float, q: float, side: float) -> int:
@@ -333,19 +315,18 @@ def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int
     return np.array([find(answer) for answer in flat], dtype=np.int64)
 
 
-def read_categories(categories: object) -> tuple[object, ...]:
-    """Return the categories: a number k stands for 0 … k-1, a collection for itself."""
+def read_categories(categories: object, *, least: int = 2, hint: str = "") -> tuple[object, ...] | range:
+    """Return the categories: a number k stands for 0 … k-1, a list of different names for itself."""
     if isinstance(categories, (int, np.integer)) and not isinstance(categories, bool):
-        return tuple(range(integer(categories, "categories", minimum=2, maximum=2**24)))
-    if not isinstance(categories, (list, tuple, range)):
-        raise InvalidValueError("categories", got=categories, allowed="a number of at least 2, or a list of names")
+        return range(integer(categories, "categories", minimum=least, maximum=2**24, hint=hint))
     try:
-        distinct = len(set(categories))
-    except TypeError:
-        distinct = -1
-    if distinct != len(categories) or distinct < 2:
-        raise InvalidValueError("categories", got=categories, allowed="at least two different names")
-    return tuple(categories)
+        distinct = isinstance(categories, (list, tuple, range)) and len(set(categories)) == len(categories) >= least
+    except TypeError:  # a name that is no name: a list, a dictionary
+        distinct = False
+    if not distinct:
+        allowed = f"a number of at least {least}, or a list of at least {least} different names"
+        raise InvalidValueError("categories", got=categories, allowed=allowed, hint=hint)
+    return categories if isinstance(categories, range) else tuple(categories)  # type: ignore[arg-type]
 
 
 def shares(epsilon: Fraction) -> float:

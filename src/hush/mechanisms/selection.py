@@ -24,7 +24,7 @@ with L = ln(k-1) Var[G] ≤ E[G²] = ∫ 2t·P[G > t] dt ≤ (L² + 2L + 2)/c².
 >>> import numpy as np
 >>> moments(np.array([0.75, 0.25]), [Fraction(4), Fraction(0)])
 (-1.0, 3.0)
->>> round(worst_bias(Fraction(1, 2), 2), 4), worst_variance(Fraction(1), 2)
+>>> round(Exponential(epsilon=1).bias(candidates=2), 4), Exponential(epsilon=2).variance(candidates=2)
 (-0.5569, 2.0)
 
 **The exponential mechanism: choose a candidate with probability ∝ e^(ε·score/2Δ), exactly.**
@@ -115,8 +115,8 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent, PermuteAndFlipEven
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.grid import as_array, number
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, flint, float_up, fraction_up, precision
-from hush.mechanisms.base import Calibrated, confidence_level, ordinary
+from hush.core.rounding import ball, certified, flint, float_up, precision, up
+from hush.mechanisms.base import HALF_A_STEP, Calibrated, confidence_level, ordinary
 
 _LARGEST_SCORE = 10**150
 _MOST_SETS = 10**5  # sets of candidates that exact probabilities of top k may enumerate
@@ -130,52 +130,44 @@ def moments(chances: npt.NDArray[np.float64], scores: Sequence[Any]) -> tuple[fl
     return -mean, math.fsum(chances * (behind - mean) ** 2)
 
 
-def worst_bias(rate: Fraction, candidates: int) -> float:
-    """Return the lowest bias over all scores of this number of candidates."""
-    rivals = integer(candidates, "candidates", minimum=1) - 1
-    if not rivals:
-        return 0.0
-    if not rate:
-        return -math.inf
-    # Worst where all rivals tie: the maximum over the gap, W((n-1)/e)/rate, with Lambert's W. Rounded up.
-    return -float_up(fraction_up(certified(lambda: (ball(rivals) * (-ball(1)).exp()).lambertw() / ball(rate), bits=40)))
-
-
-def worst_variance(rate: Fraction, candidates: int) -> float:
-    """Return an upper bound of the variance over all scores of this number of candidates."""
-    rivals = integer(candidates, "candidates", minimum=1) - 1
-    if not rivals:
-        return 0.0
-    if not rate:
-        return math.inf
-    if rivals == 1:
-        return float_up(2 / rate**2)
-    return float_up(fraction_up(certified(lambda: ((ball(rivals).log() + 1) ** 2 + 1) / ball(rate) ** 2, bits=40)))
-
-
 class _ByScores(Calibrated):
     """A mechanism with scores, and a rate in the exponent."""
 
     __slots__ = ()
     rate: Any
+    probabilities: Any
+    _index: Any
+    """A method that returns the index that is chosen by exact scores."""
+    _moments: Any
+    """A method that returns bias and variance for scores."""
 
     def _noise_scale(self) -> Fraction:
         return Fraction(1 / self.rate)
 
-    def _least_error(self, **asked: Any) -> tuple[Fraction, str]:
+    def _limit(self, **asked: Any) -> str:
         integer(asked.get("candidates"), "candidates", minimum=2)
-        return Fraction(0), ""
+        return HALF_A_STEP
 
-    def _moments(self, scores: Any) -> tuple[float, float]:
-        """Return bias and variance."""
-        raise NotImplementedError
+    def _behind(self, odds: Fraction) -> float:
+        """Return ln(odds)/rate, rounded up."""
+        return up(certified(lambda: ball(odds).log() / ball(self.rate), bits=40))
+
+    def _rivals(self, scores: Any, candidates: int) -> int:
+        """Return the number of other candidates; refuse scores where their number is given."""
+        if scores is not None:
+            raise InvalidValueError("candidates", got="both", allowed="left out where the scores are given")
+        return integer(candidates, "candidates", minimum=1) - 1
 
     def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
         """Return E[chosen score] - best; or, for a number of candidates, a lower bound over all scores."""
         if candidates is None:
-            return self._moments(scores)[0]
-        _refuse_both(scores)
-        return worst_bias(self.rate, candidates) * getattr(self, "k", 1)
+            return float(self._moments(scores)[0])
+        rivals = self._rivals(scores, candidates)
+        if not rivals or not self.rate:
+            return -math.inf if rivals else 0.0
+        # Worst where all rivals tie: the maximum over the gap, W((n-1)/e)/rate, with Lambert's W. Rounded up.
+        worst = certified(lambda: (ball(rivals) * (-ball(1)).exp()).lambertw() / ball(self.rate), bits=40)
+        return -up(worst) * getattr(self, "k", 1)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -185,41 +177,26 @@ class Choosing(_ByScores):
     sensitivity: Fraction
     epsilon: Fraction
     monotonic: bool
+    _read_epsilon = staticmethod(ordinary)
 
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
         assign(
             self,
             sensitivity=ordinary(sensitivity, "sensitivity"),
-            epsilon=self._read_epsilon(epsilon),
+            epsilon=self._read_epsilon(epsilon, "epsilon"),
             monotonic=truth(monotonic, "monotonic"),
         )
-
-    @staticmethod
-    def _read_epsilon(epsilon: Number) -> Fraction:
-        return ordinary(epsilon, "epsilon")
 
     @property
     def rate(self) -> Fraction:
         """The factor of the score in the exponent: ε/2Δ, or ε/Δ if monotonic."""
         return self.epsilon / (self.sensitivity if self.monotonic else 2 * self.sensitivity)
 
-    def _index(self, scores: npt.NDArray[Any]) -> int:
-        """Choose by exact scores."""
-        raise NotImplementedError
-
     def release(self, scores: Any) -> Any:
         """Return the chosen index; for a mapping from candidates to scores, the chosen candidate."""
         names, exact_scores = read_scores(scores)
         index = self._index(exact_scores)
         return index if names is None else names[index]
-
-    def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
-        """Return the probability of each candidate."""
-        raise NotImplementedError
-
-    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return α: with at least this probability the chosen score is at most α below the best one."""
-        raise NotImplementedError
 
     def _moments(self, scores: Any) -> tuple[float, float]:
         return moments(self.probabilities(scores), read_scores(scores)[1].tolist())
@@ -228,14 +205,13 @@ class Choosing(_ByScores):
         """Return the variance of the chosen score; or, for a number of candidates, an upper bound over all scores."""
         if candidates is None:
             return self._moments(scores)[1]
-        _refuse_both(scores)
-        return worst_variance(self.rate, candidates)
-
-
-def _refuse_both(scores: Any) -> None:
-    """Refuse scores where their number is given."""
-    if scores is not None:
-        raise InvalidValueError("candidates", got="both", allowed="left out where the scores are given")
+        rivals = self._rivals(scores, candidates)
+        if not rivals or not self.rate:
+            return math.inf if rivals else 0.0
+        if rivals == 1:
+            return float_up(2 / self.rate**2)
+        worst = certified(lambda: ((ball(rivals).log() + 1) ** 2 + 1) / ball(self.rate) ** 2, bits=40)
+        return up(worst)
 
 
 def truth(value: object, parameter: str) -> bool:
@@ -250,7 +226,16 @@ def read_scores(scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
     names = None
     if isinstance(scores, Mapping):
         names, scores = list(scores.keys()), list(scores.values())
-    array = as_array(scores, "scores") if not isinstance(scores, list) else _listed(scores)
+    if not isinstance(scores, list):
+        array = as_array(scores, "scores")
+    elif any(isinstance(score, (list, tuple, str)) for score in scores):
+        raise InvalidValueError("scores", got="nested or text scores", allowed="a non-empty list of numbers")
+    elif all(type(score) is int and -(2**60) <= score <= 2**60 for score in scores):
+        array = np.array(scores, dtype=np.int64)
+    else:  # one by one: NumPy would turn large integers and rationals into floats
+        array = np.empty(len(scores), dtype=object)
+        for index, score in enumerate(scores):
+            array[index] = score
     if array.ndim != 1 or not array.size:
         raise InvalidValueError(
             "scores", got=f"shape {array.shape}", allowed="a non-empty list of one score a candidate"
@@ -265,18 +250,6 @@ def read_scores(scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         min(max(number(score), Fraction(-_LARGEST_SCORE)), Fraction(_LARGEST_SCORE)) for score in array.tolist()
     ]
     return names, exact
-
-
-def _listed(scores: list[Any]) -> npt.NDArray[Any]:
-    """Return a list as an array without letting NumPy turn large integers and rationals into floats."""
-    if any(isinstance(score, (list, tuple, str)) for score in scores):
-        raise InvalidValueError("scores", got="nested or text scores", allowed="a non-empty list of numbers")
-    if all(type(score) is int and -(2**60) <= score <= 2**60 for score in scores):
-        return np.array(scores, dtype=np.int64)
-    array: npt.NDArray[Any] = np.empty(len(scores), dtype=object)
-    for index, score in enumerate(scores):
-        array[index] = score
-    return array
 
 
 def chances(scores: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
@@ -299,9 +272,7 @@ class Exponential(Choosing):
     'Flu'
     """
 
-    @staticmethod
-    def _read_epsilon(epsilon: Number) -> Fraction:
-        return nonnegative(epsilon, "epsilon")
+    _read_epsilon = staticmethod(nonnegative)
 
     @property
     def event(self) -> BoundedRangeEvent:
@@ -321,7 +292,7 @@ class Exponential(Choosing):
         miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
         if not self.rate:
             return float("inf") if number > 1 else 0.0
-        return float_up(fraction_up(certified(lambda: (ball(number / miss)).log() / ball(self.rate), bits=40)))
+        return self._behind(number / miss)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -365,11 +336,7 @@ class PermuteAndFlip(Choosing):
         The noise on every other candidate exceeds t/rate with probability at most e^(-t), and there are k-1 of them.
         """
         miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        if number == 1:
-            return 0.0
-        return max(
-            0.0, float_up(fraction_up(certified(lambda: ball((number - 1) / miss).log() / ball(self.rate), bits=20)))
-        )
+        return max(0.0, self._behind((number - 1) / miss)) if number > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -454,14 +421,13 @@ class TopK(_ByScores):
 
     def _moments(self, scores: Any) -> tuple[float, float]:
         # of the k largest scores' total less that of the chosen
-        exact_scores = [Fraction(score) for score in self._read(scores)[1].tolist()]
+        _, array = self._read(scores)
+        exact_scores = [Fraction(score) for score in array.tolist()]
         best = sum(sorted(exact_scores)[-self.k :], Fraction(0))
-        laws = [
-            (chance, float(best - sum((exact_scores[i] for i in members), Fraction(0))))
-            for members, chance in self._sets(self._read(scores)[1]).items()
-        ]
-        mean = math.fsum(chance * short for chance, short in laws)
-        return -mean, math.fsum(chance * (short - mean) ** 2 for chance, short in laws)
+        sets = self._sets(array)
+        behind = [float(best - sum((exact_scores[i] for i in members), Fraction(0))) for members in sets]
+        mean = math.fsum(chance * short for chance, short in zip(sets.values(), behind, strict=True))
+        return -mean, math.fsum(c * (short - mean) ** 2 for c, short in zip(sets.values(), behind, strict=True))
 
     def variance(self, scores: Any) -> float:
         """Return the variance of the total score of the chosen."""
@@ -470,4 +436,4 @@ class TopK(_ByScores):
     def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
         """Return α: with at least this probability each choice is at most α below the best one not yet chosen."""
         miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        return float_up(fraction_up(certified(lambda: ball(number * self.k / miss).log() / ball(self.rate), bits=40)))
+        return self._behind(number * self.k / miss)

@@ -25,10 +25,7 @@ post-processing. A computed S is β-smooth with its rounding included (`hush.sen
 no mean, and `bias` is NaN. S is private, so these are for planning and for the owner's eyes. `for_error` takes a guess
 of S: as β grows with ε, and S falls with β, an S computed for a smaller ε is on the safe side.
 
->>> quiet = SmoothNoise(epsilon=1, step="0.001")
->>> quiet.beta
-Fraction(2, 7)
->>> quiet.release(0.25, "1e-9")
+>>> SmoothNoise(epsilon=1, step="0.001").release(0.25, "1e-9")
 0.25
 >>> SmoothNoise.for_error(3, smooth_sensitivity="0.1", step="0.001").error(smooth_sensitivity="0.1") <= 3
 True
@@ -37,32 +34,20 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from hush import noise as noises
 from hush.accounting import ApproximateDPEvent
 from hush.core import InvalidValueError, Number, exact, fraction_between, nonnegative
 from hush.core.grid import on_grid, one_number, whole_step
 from hush.core.numbers import assign
-from hush.core.rounding import Ball, ball, certified, flint, float_up, fraction_down, fraction_up, short_down, short_up
-from hush.mechanisms.base import (
-    Calibrated,
-    cauchy_variance,
-    choose,
-    confidence_level,
-    gaussian_variance,
-    laplace_variance,
-    least,
-    ordinary,
-    polynomial_variance,
-)
-from hush.mechanisms.gaussian import normal_quantile
+from hush.core.rounding import Ball, ball, certified, float_up, fraction_down, fraction_up, short_down, short_up
+from hush.mechanisms.base import Calibrated, RoundedNoise, choose, confidence_level, least, ordinary
 
 _LARGEST_EPSILON = Fraction(1000)  # a guarantee at a smaller ε implies one at a larger ε, and e^ε stays computable
-_PURE = {"polynomial", "cauchy"}
+NOISES = ("polynomial", "cauchy", "laplace", "gaussian")
+PURE = NOISES[:2]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -105,15 +90,15 @@ class SmoothNoise(Calibrated):
         step: Number,
     ) -> None:
         budget = ordinary(epsilon, "epsilon")
-        choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise")
-        if noise in _PURE and delta is not None:
+        choose(noise, NOISES, "noise")
+        if noise in PURE and delta is not None:
             raise InvalidValueError("delta", got=delta, allowed=f"left out for {noise!r} noise, which is pure")
-        slip = Fraction(0) if noise in _PURE else fraction_between(delta, "delta")
+        slip = Fraction(0) if noise in PURE else fraction_between(delta, "delta")
         default = Fraction(9, 2) if noise == "polynomial" else Fraction(2)
         exponent = default if power is None else exact(power, "power")
         if exponent < (Fraction(21, 10) if noise == "polynomial" else Fraction(11, 10)):
             raise InvalidValueError("power", got=power, allowed="at least 2.1 (polynomial) or 1.1 (cauchy)")
-        beta, factor = _RECIPES[noise](min(budget, _LARGEST_EPSILON), slip, exponent)
+        beta, factor = _rates(noise, min(budget, _LARGEST_EPSILON), slip, exponent)
         assign(
             self,
             epsilon=budget,
@@ -128,16 +113,12 @@ class SmoothNoise(Calibrated):
     @classmethod
     def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
         """Return the mechanism of the smallest ε, to 12 digits, with a noise scale of at most ``scale``·S."""
-        unit = cls._example(parameters)
-        make = unit._at  # noqa: SLF001 - of its own class
-        return least(make, lambda mechanism: float_up(mechanism.factor), ordinary(scale, "scale"))
+        wanted = ordinary(scale, "scale")
+        return least(lambda epsilon: cls._at(epsilon, parameters), lambda made: float_up(made.factor), wanted)
 
-    def _at(self, epsilon: Fraction) -> Self:
-        delta = None if self.noise in _PURE else self.delta
-        return type(self)(epsilon=epsilon, delta=delta, noise=self.noise, power=self.power, step=self.step)
-
-    def _least_error(self, **_asked: Any) -> tuple[Fraction, str]:
-        return self.step / 2, "half a step of the grid: take a smaller step"
+    @property
+    def _law(self) -> RoundedNoise:
+        return RoundedNoise(self.noise, self.power)
 
     @property
     def event(self) -> ApproximateDPEvent:
@@ -157,49 +138,21 @@ class SmoothNoise(Calibrated):
             ) from None
         if not scale:  # smooth and 0 here means 0 at every data set: the function is a constant, and no secret
             return on_grid(whole_step(exact_value, self.step), self.step)
-        return on_grid(self._draw(scale, exact_value / self.step), self.step)
-
-    def _draw(self, scale: Fraction, centre: Fraction) -> int:
-        if self.noise == "polynomial":
-            return noises.rounded_polynomial(scale, a=self.power, centre=centre)
-        if self.noise == "cauchy":
-            return noises.rounded_cauchy(scale, gamma=self.power, centre=centre)
-        if self.noise == "laplace":
-            return noises.rounded_laplace(scale, centre=centre)
-        return noises.rounded_gaussian(scale, centre=centre)
+        return on_grid(self._law.draw(scale, exact_value / self.step), self.step)
 
     def error(self, confidence: Number = Fraction(19, 20), *, smooth_sensitivity: Number) -> float:
         """Return the half-width for a given smooth sensitivity.
 
-        That is a private number, so this is for planning and for the owner's eyes. For the Cauchy the tail
-        ∫_t^∞ 2/(1+z^γ) ≤ 2t^{1-γ}/(γ-1) is used, over a mass of at least γ/(γ-1).
+        That is a private number, so this is for planning and for the owner's eyes.
         """
-        miss = 1 - confidence_level(confidence)
-        exact_smooth_sensitivity = ordinary(smooth_sensitivity, "smooth_sensitivity")
-        # Each tail P[|Z| > t] = miss is solved for t and rounded up: (1+t)^(1-a) for the polynomial law.
-        if self.noise == "polynomial":
-            width = fraction_up(certified(lambda: flint().arb.expm1(-ball(miss).log() / ball(self.power - 1)), bits=40))
-        elif self.noise == "cauchy":
-            g = self.power
-            width = fraction_up(certified(lambda: flint().arb.exp(ball(miss * g / 2).log() / ball(1 - g)), bits=40))
-        elif self.noise == "laplace":
-            width = fraction_up(certified(lambda: -ball(miss).log(), bits=40))
-        else:
-            width = normal_quantile(miss / 2)
-        return float_up(
-            width * self.factor * exact_smooth_sensitivity + self.step / 2
-        )  # and the rounding of the answer
+        width = self._law.half_width(1 - confidence_level(confidence)) * self.factor
+        # The rounding of the answer is included.
+        return float_up(width * ordinary(smooth_sensitivity, "smooth_sensitivity") + self.step / 2)
 
     def variance(self, smooth_sensitivity: Number) -> float:
         """Return the noise's variance for a given smooth sensitivity; infinite where the tail is too heavy."""
         scale = self.factor * ordinary(smooth_sensitivity, "smooth_sensitivity") / self.step
-        if self.noise == "polynomial":
-            steps = polynomial_variance(scale, self.power)
-        elif self.noise == "cauchy":
-            steps = cauchy_variance(scale, self.power)
-        else:
-            steps = (laplace_variance if self.noise == "laplace" else gaussian_variance)(scale)
-        return steps * float(self.step) ** 2
+        return self._law.variance(scale) * float(self.step) ** 2
 
     @property
     def bias(self) -> float:
@@ -207,35 +160,23 @@ class SmoothNoise(Calibrated):
         return math.nan if self.noise == "cauchy" and self.power <= 2 else 0.0
 
 
-def _polynomial(epsilon: Fraction, _delta: Fraction, a: Fraction) -> tuple[Fraction, Fraction]:
-    beta = epsilon / (a - 1)
+def _rates(noise: str, epsilon: Fraction, delta: Fraction, power: Fraction) -> tuple[Fraction, Fraction]:
+    """Return β, rounded down (a smaller one asks for a smoother S), and c, rounded up: both to the safe side."""
+    if noise == "cauchy":
+        return epsilon / (2 * (power + 1)), 2 * (power + 1) / epsilon
+    if noise == "polynomial":
+        beta = epsilon / (power - 1)
 
-    def factor() -> Ball:
-        e, b = ball(epsilon), ball(beta)
-        return ((-b).exp() / ((e - b) / ball(a)).expm1()).max(1 / (e / ball(a)).expm1())
+        def factor() -> Ball:
+            e, b, a = ball(epsilon), ball(beta), ball(power)
+            return ((-b).exp() / ((e - b) / a).expm1()).max(1 / (e / a).expm1())
 
-    return beta, short_up(fraction_up(certified(factor)))
+        return beta, short_up(fraction_up(certified(factor)))
 
+    def logarithm() -> Ball:
+        return (2 / ball(delta)).log()
 
-def _cauchy(epsilon: Fraction, _delta: Fraction, gamma: Fraction) -> tuple[Fraction, Fraction]:
-    return epsilon / (2 * (gamma + 1)), 2 * (gamma + 1) / epsilon
-
-
-def _laplace(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
-    # β is rounded down: a smaller one asks for a smoother S, which is the safe side.
-    beta = certified(lambda: ball(epsilon) / (2 * (2 / ball(delta)).log()))
-    return short_down(fraction_down(beta)), 2 / epsilon
-
-
-def _gaussian(epsilon: Fraction, delta: Fraction, _power: Fraction) -> tuple[Fraction, Fraction]:
-    beta = certified(lambda: ball(epsilon) / (4 * (1 + (2 / ball(delta)).log())))
-    factor = certified(lambda: 5 * (2 * (2 / ball(delta)).log()).sqrt() / ball(epsilon))
-    return short_down(fraction_down(beta)), short_up(fraction_up(factor))
-
-
-_RECIPES: dict[str, Callable[[Fraction, Fraction, Fraction], tuple[Fraction, Fraction]]] = {
-    "polynomial": _polynomial,
-    "cauchy": _cauchy,
-    "laplace": _laplace,
-    "gaussian": _gaussian,
-}
+    if noise == "laplace":
+        return short_down(fraction_down(certified(lambda: ball(epsilon) / (2 * logarithm())))), 2 / epsilon
+    beta = short_down(fraction_down(certified(lambda: ball(epsilon) / (4 * (1 + logarithm())))))
+    return beta, short_up(fraction_up(certified(lambda: 5 * (2 * logarithm()).sqrt() / ball(epsilon))))

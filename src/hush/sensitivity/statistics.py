@@ -88,7 +88,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, integer, probability
-from hush.core.grid import present
+from hush.core.grid import as_array, present
 from hush.core.rounding import ball, certified, flint, fraction_up, short_up
 
 Integers = npt.NDArray[np.int64]
@@ -237,13 +237,12 @@ def global_sensitivity(
 
     ``size`` is n, for a mean under replace; ``dimension`` and ``norm`` ("l1", "l2", "linf") are for vectors.
     """
-    known(statistic)
+    _check(statistic, norm)
     relation, wide = Neighbours.parse(neighbours), integer(dimension, "dimension", minimum=1)
-    _known_norm(norm)
     if statistic in {"count", "ratio"}:
-        return _vector(Fraction(1), wide, norm)
+        return _alike(Fraction(1), wide, norm)
     if statistic == "histogram":
-        return _vector(Fraction(1), relation.units_touched, norm)
+        return _alike(Fraction(1), relation.units_touched, norm)
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
@@ -254,7 +253,7 @@ def global_sensitivity(
         coordinate = width / integer(size, "size", minimum=1)
     else:
         coordinate = width
-    return _vector(coordinate, wide, norm)
+    return _alike(coordinate, wide, norm)
 
 
 def local_sensitivity(
@@ -273,14 +272,16 @@ def local_sensitivity(
     For "ratio" the data are pairs (in the numerator, in the denominator) of booleans; for a "sum" or "mean" they may be
     rows of k numbers, and the sensitivity is in this ``norm`` (see above).
     """
-    return _at(statistic, data, None, bounds, Neighbours.parse(neighbours), q, step, norm)
+    return smooth_sensitivity(
+        statistic, data, beta=None, bounds=bounds, neighbours=neighbours, q=q, step=step, norm=norm
+    )
 
 
 def smooth_sensitivity(
     statistic: str,
     data: Any,
     *,
-    beta: Number,
+    beta: Number | None,
     bounds: Bounds = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     q: Number = Fraction(1, 2),
@@ -289,64 +290,69 @@ def smooth_sensitivity(
 ) -> Fraction | float:
     """Return a β-smooth upper bound of the local sensitivity, as an exact rational; a private number.
 
+    For no ``beta`` it is the local sensitivity itself.
+
     >>> smooth_sensitivity("median", [1, 2, 3, 4, 5], beta="0.1", bounds=(0, 10)) >= 1
     True
     """
-    return _at(statistic, data, beta, bounds, Neighbours.parse(neighbours), q, step, norm)
-
-
-def _at(
-    statistic: str,
-    data: Any,
-    beta: Number | None,
-    bounds: Bounds,
-    relation: Neighbours,
-    q: Number,
-    step: Number | None,
-    norm: str,
-) -> Fraction | float:
-    """Return the local sensitivity at ``data``, or with β a smooth bound of it."""
-    known(statistic)
-    _known_norm(norm)
+    relation = Neighbours.parse(neighbours)
+    _check(statistic, norm)
     decay = None if beta is None else smooth_rate(beta)
     if statistic in {"count", "histogram"}:
         return global_sensitivity(statistic, neighbours=relation)
     if statistic == "ratio":
-        return _ratio(data, decay or 0, relation)
+        try:
+            pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
+        except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
+            raise InvalidValueError(
+                "data", got=f"a value of type {type(data).__name__}", allowed="pairs of booleans, one a unit"
+            ) from None
+        size = int(np.count_nonzero(pairs[:, 1]))
+        share = _shrinking(size, decay) if decay else Fraction(1, max(size, 1))
+        return min(Fraction(1), relation.units_touched * share)
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
     grid = Grid.for_bounds(lower=lower, upper=upper) if step is None else Grid(step)
     first, last = grid.ends(lower, upper)
-    if statistic in {"sum", "mean"} and is_matrix(data):
-        x = rows_on_grid(data, lower, upper, grid)
-        local, widest = (
-            local_rows(statistic, x, first, last, relation, norm),
-            size_of([last - first] * x.shape[1], norm),
-        )
+    if statistic not in {"sum", "mean"}:
+        x = np.sort(grid.integers(present(data), lower=lower, upper=upper))
+        # m: ⌈qn⌉, the first or the last; each moves by 0 or 1 when n grows by 1.
+        usual = {"max": Fraction(1), "median": Fraction(1, 2)}
+        position = min(1, len(x))
+        if statistic != "min":
+            position = rank(len(x), usual[statistic] if statistic in usual else probability(q, "q"))
+        gap = local_gap(x, position, first, last) if beta is None else smooth_gap(x, position, first, last, beta)
+        return gap * grid.step
+    # Rows of several numbers, or a column; told apart by types only, never by numbers.
+    if isinstance(data, (list, tuple)):
+        nested = bool(data) and isinstance(data[0], (list, tuple, np.ndarray))
     else:
-        x = grid.integers(present(data), lower=lower, upper=upper)
-        if statistic not in {"sum", "mean"}:
-            ordered, position = np.sort(x), _position(statistic, len(x), q)
-            if beta is None:
-                return local_gap(ordered, position, first, last) * grid.step
-            return smooth_gap(ordered, position, first, last, beta) * grid.step
-        local, widest = _local_linear(statistic, x, first, last, relation), Fraction(last - first)
+        nested = getattr(data, "ndim", 1) == 2
+    if nested:
+        matrix = as_matrix(data)
+        flat = grid.integers(matrix.ravel().tolist(), lower=lower, upper=upper, missing=(lower + upper) / 2)
+        x = np.asarray(flat, dtype=object).reshape(matrix.shape)
+    else:
+        x = grid.integers(present(data), lower=lower, upper=upper)[:, None]
+    local, n = local_rows(statistic, x, first, last, relation, norm), len(x)
     if decay is not None:
-        local = _smooth_linear(statistic, len(x), local, widest, relation, decay)
+        # The size of a move between the bounds is what a neighbour's local sensitivity may be.
+        widest = _alike(Fraction(last - first), x.shape[1], norm)
+        if relation is Neighbours.REPLACE:
+            local = max(local, widest / (1 if statistic == "sum" else max(n, 1)) * _decayed(decay, 1))
+        elif statistic == "mean":
+            local = widest * _shrinking(n, decay)
     return local * grid.step
 
 
-def known(statistic: str) -> None:
-    """Refuse a statistic without a formula."""
+def _check(statistic: str, norm: str) -> None:
+    """Refuse a statistic without a formula, and an unknown norm."""
     if statistic not in STATISTICS:
         raise InvalidValueError(
             "statistic", got=statistic, allowed=", ".join(map(repr, STATISTICS)),
             hint="For any other function on a small universe there is FiniteFunction.",
         )  # fmt: skip
-
-
-def _known_norm(norm: str) -> None:
     if norm not in ("l1", "l2", "linf"):
         raise InvalidValueError("norm", got=norm, allowed="'l1', 'l2' or 'linf'")
 
@@ -362,60 +368,17 @@ def read_bounds(bounds: Any) -> tuple[Fraction, Fraction]:
     return lower, upper
 
 
-def _vector(coordinate: Fraction, dimension: int, norm: str) -> Fraction:
-    if norm == "linf" or dimension == 1:
+def _root(square: Fraction) -> Fraction:
+    """Return √square, an irrational one rounded up."""
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    return root if root**2 == square else short_up(fraction_up(certified(lambda: ball(square).sqrt())))
+
+
+def _alike(coordinate: Fraction, dimension: int, norm: str) -> Fraction:
+    """Return the norm of a vector of equal coordinates."""
+    if norm == "linf":
         return coordinate
-    if norm == "l1":
-        return coordinate * dimension
-    root = math.isqrt(dimension)
-    if root * root == dimension:
-        return coordinate * root
-    return short_up(coordinate * fraction_up(certified(lambda: flint().arb.sqrt(flint().arb(dimension)))))
-
-
-def _smooth_linear(
-    statistic: str, size: int, local: Fraction, widest: Fraction, relation: Neighbours, decay: Fraction
-) -> Fraction:
-    """Return a smooth bound in steps of a sum or a mean; ``widest`` is the size of a move between the bounds."""
-    if relation is Neighbours.ADD_REMOVE:
-        return local if statistic == "sum" else widest * _shrinking(size, decay)
-    return max(local, widest / (1 if statistic == "sum" else max(size, 1)) * _decayed(decay, 1))
-
-
-def _position(statistic: str, n: int, q: Number) -> int:
-    """Return m; ⌈qn⌉, the first or the last: each moves by 0 or 1 when n grows by 1."""
-    if statistic == "min":
-        return min(1, n)
-    if statistic == "max":
-        return n
-    return rank(n, Fraction(1, 2) if statistic == "median" else probability(q, "q"))
-
-
-def _local_linear(statistic: str, x: Any, first: int, last: int, relation: Neighbours) -> Fraction:
-    n = len(x)
-    total = sum(x.tolist())
-    if relation is Neighbours.REPLACE:
-        change = Fraction(max(last - int(x.min()), int(x.max()) - first)) if n else Fraction(0)
-        return change if statistic == "sum" else change / max(n, 1)
-    if statistic == "sum":
-        return Fraction(max(abs(first), abs(last)))
-    if n == 0:
-        return Fraction(last - first)
-    mean = Fraction(total, n)
-    joins = max(last - mean, mean - first) / (n + 1)
-    leaves = max(int(x.max()) - mean, mean - int(x.min())) / (n - 1) if n > 1 else Fraction(last - first)
-    return max(joins, leaves)
-
-
-def _ratio(data: Any, decay: Fraction | int, relation: Neighbours) -> Fraction:
-    try:
-        pairs = np.asarray(data, dtype=bool).reshape(-1, 2)
-    except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
-        raise InvalidValueError(
-            "data", got=f"a value of type {type(data).__name__}", allowed="pairs of booleans, one a unit"
-        ) from None
-    size = int(np.count_nonzero(pairs[:, 1]))
-    return min(Fraction(1), relation.units_touched * (_shrinking(size, decay) if decay else Fraction(1, max(size, 1))))
+    return coordinate * dimension if norm == "l1" else _root(coordinate**2 * dimension)
 
 
 def _shrinking(n: int, decay: Fraction | int) -> Fraction:
@@ -429,39 +392,29 @@ def _decayed(decay: Fraction | int, k: int) -> Fraction:
     return fraction_up(certified(lambda: flint().arb.exp(-ball(exponent))))
 
 
-def is_matrix(data: Any) -> bool:
-    """Return whether the data are rows of several numbers, not a column; reads types only, never numbers."""
-    if isinstance(data, (list, tuple)):
-        return bool(data) and isinstance(data[0], (list, tuple, np.ndarray))
-    return getattr(data, "ndim", 1) == 2
-
-
-def rows_on_grid(data: Any, lower: Fraction, upper: Fraction, grid: Grid) -> npt.NDArray[Any]:
-    """Return a matrix in whole steps; a missing number counts as the middle of the bounds."""
-    try:
-        matrix = np.array([list(row) for row in np.asarray(data, dtype=object)], dtype=object)
-        matrix = matrix.reshape(np.shape(data))
-    except Exception:  # noqa: BLE001 - any error of the data; its text may quote them
-        matrix = np.empty(0)
+def as_matrix(data: Any) -> npt.NDArray[Any]:
+    """Return rows as a matrix; each number of a list is converted by itself, without a look at the others."""
+    if not isinstance(data, (list, tuple)):
+        matrix = as_array(data, "data")
+    else:
+        lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in data}
+        matrix = np.empty((len(data), lengths.pop() if len(lengths) == 1 else 0), dtype=object)
+        for index, row in enumerate(data if matrix.shape[1] else ()):
+            for to, value in enumerate(row):
+                matrix[index, to] = value
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InvalidValueError(
-            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row a unit"
+            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row of k ≥ 1 numbers a unit"
         )
-    flat = grid.integers(matrix.ravel().tolist(), lower=lower, upper=upper, missing=(lower + upper) / 2)
-    return np.asarray(flat, dtype=object).reshape(matrix.shape)
+    return matrix
 
 
 def size_of(moves: Sequence[Any], norm: str) -> Fraction:
     """Return a vector's norm, an irrational one rounded up."""
     exact = [abs(Fraction(move)) for move in moves]
-    if norm == "l1":
-        return sum(exact, Fraction(0))
     if norm == "linf":
-        return max(exact, default=Fraction(0))
-    square = sum((move**2 for move in exact), Fraction(0))
-    if not square:
-        return square
-    return short_up(fraction_up(certified(lambda: flint().arb.sqrt(ball(square)))))
+        return max(exact)
+    return sum(exact, Fraction(0)) if norm == "l1" else _root(sum((move**2 for move in exact), Fraction(0)))
 
 
 def local_rows(
@@ -469,17 +422,19 @@ def local_rows(
 ) -> Fraction:
     """Return the local sensitivity of a "sum" or "mean" of rows in whole steps, in steps."""
     n, k = x.shape
+    # Of a column only the least and the greatest value matter.
+    rows = [[int(x.min())], [int(x.max())]] if k == 1 and n else x.tolist()
     if Neighbours.parse(neighbours) is Neighbours.REPLACE:
-        corners = [[max(last - v, v - first) for v in row] for row in x.tolist()]
-        furthest = max((size_of(moves, norm) for moves in corners), default=Fraction(0))
+        furthest = max((size_of([max(last - v, v - first) for v in row], norm) for row in rows), default=Fraction(0))
         return furthest if statistic == "sum" else furthest / max(n, 1)
     if statistic == "sum":
-        return size_of([max(abs(first), abs(last))] * k, norm)
+        return _alike(Fraction(max(abs(first), abs(last))), k, norm)
+    widest = _alike(Fraction(last - first), k, norm)
     if n == 0:
-        return size_of([last - first] * k, norm)
+        return widest
     means = [Fraction(sum(column), n) for column in x.T.tolist()]
     joining = size_of([max(last - m, m - first) / (n + 1) for m in means], norm)
     if n == 1:
-        return max(joining, size_of([last - first] * k, norm))
-    leaving = ([(v - m) / (n - 1) for v, m in zip(row, means, strict=True)] for row in x.tolist())
+        return max(joining, widest)
+    leaving = ([(v - m) / (n - 1) for v, m in zip(row, means, strict=True)] for row in rows)
     return max(joining, *(size_of(moves, norm) for moves in leaving))

@@ -26,25 +26,16 @@ from hush.curator.terms import (
     LONGEST_NAME,
     LONGEST_SQL,
     LONGEST_TEXT,
-    FamilyOrder,
     FitOrder,
-    FitTerms,
-    MarginalOrder,
-    MarginalTerms,
     QuestionOrder,
     QuestionTerms,
-    RangeOrder,
-    RangeTerms,
-    SynthesisOrder,
-    SynthesisTerms,
     TermKind,
     Terms,
     TotalsOrder,
     TotalsTerms,
     term_of,
 )
-from hush.ledger import AccountView
-from hush.policy.file import PolicyBudget
+from hush.ledger import AccountView, Budget
 from hush.query.parameters import from_wire
 from hush.query.types import Type, Value, at_position
 from hush.server.auth.credentials import LONGEST, SHORTEST
@@ -110,7 +101,9 @@ class _Prices(Body):
     )
 
 
-class _Options(Body):
+class OptionsBody(Body):
+    """A body with options of a model's own."""
+
     options: dict[str, bool | int | float | str | list[Any] | None] = Field(
         default_factory=dict, description="The model's own, such as components of pca and clusters of kmeans."
     )
@@ -126,15 +119,6 @@ class _Options(Body):
 QuestionBody = body_of(QuestionTerms, "QuestionBody")
 ExplainBody = body_of(QuestionTerms, "ExplainBody", _Prices)
 AskBody = body_of(QuestionOrder, "AskBody")
-MarginalsBody = body_of(MarginalTerms, "MarginalsBody")
-PaidMarginalsBody = body_of(MarginalOrder, "PaidMarginalsBody")
-SynthBody = body_of(SynthesisTerms, "SynthBody")
-PaidSynthBody = body_of(SynthesisOrder, "PaidSynthBody")
-PaidChildrenBody = body_of(FamilyOrder, "PaidChildrenBody")
-RangesBody = body_of(RangeTerms, "RangesBody")
-PaidRangesBody = body_of(RangeOrder, "PaidRangesBody")
-FitBody = body_of(FitTerms, "FitBody", _Options)
-PaidFitBody = body_of(FitOrder, "PaidFitBody", _Options)
 StreamBody = body_of(TotalsTerms, "StreamBody")
 PaidStreamBody = body_of(TotalsOrder, "PaidStreamBody")
 
@@ -240,7 +224,7 @@ def parse(content: bytes, model: type[Model]) -> Model:
 # replies
 
 
-def data_set(data: OpenDataSet, budget: PolicyBudget) -> dict[str, Any]:
+def data_set(data: OpenDataSet, budget: Budget) -> dict[str, Any]:
     """Return the schema and the policy of a data set, which are public."""
     schema = data.schema
     tables = [
@@ -256,7 +240,7 @@ def data_set(data: OpenDataSet, budget: PolicyBudget) -> dict[str, Any]:
         "name": schema.data,
         "unit": schema.unit,
         "neighbours": schema.neighbours.value,
-        "budget": {"epsilon": decimal(budget.epsilon), "delta": decimal(budget.delta)},
+        "budget": {"epsilon": decimal(Fraction(budget.epsilon)), "delta": decimal(Fraction(budget.delta))},
         "tables": tables,
     }
 

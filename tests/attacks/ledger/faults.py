@@ -206,7 +206,7 @@ def use(path: Path, say: Callable[[str], None]) -> None:
             if ledger is None:
                 ledger = Ledger.open(path, create=OWNER, anchor=ANCHOR)
                 if os.environ.get("HUSH_TEST_CARELESS"):
-                    ledger._chain.store._connection.execute("PRAGMA synchronous = OFF")
+                    ledger._chain.store.storage._connection.execute("PRAGMA synchronous = OFF")
             if step == "data":
                 ledger.create_data("d", {"epsilon": 100}, actor=OWNER)
             elif step == "alice":

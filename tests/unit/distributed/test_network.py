@@ -3,10 +3,11 @@
 import socket
 import struct
 import threading
+import time
 
 import pytest
 
-from hush.distributed import AggregationError, Session, aggregate, join, listen, new_key
+from hush.distributed import AggregationError, Session, aggregate, join, listen, network, new_key
 
 
 @pytest.fixture
@@ -67,6 +68,17 @@ def test_a_silent_party_is_left_behind_and_an_aggregator_of_another_session_is_r
     for thread in threads:
         thread.join()
     assert all(isinstance(result, AggregationError) for result in results.values())
+
+
+def test_a_party_that_leaves_at_the_deadline_is_dropped_once(sum_of_three):
+    session, _, _ = sum_of_three
+    with listen("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()) as party:
+        room = network._Room(session, server, seconds=-1)
+        room.lines["a"] = network._Line(server.accept()[0], 1000)
+        party.shutdown(socket.SHUT_RDWR)
+        assert network._readable([room.lines["a"].socket], time.monotonic() + 20)  # it is known to be gone
+        assert room.answers() == []
+        assert not room.lines
 
 
 def test_nobody_listens():

@@ -18,8 +18,7 @@ OWNER = Actor.owner("owner")
 
 tenths = st.integers(1, 30).map(lambda n: Fraction(n, 10))
 pure_events = st.one_of(
-    st.builds(LaplaceEvent, scale=tenths),
-    st.builds(lambda epsilon: ApproximateDPEvent(epsilon=epsilon / 4), tenths),
+    st.builds(LaplaceEvent, scale=tenths), st.builds(lambda epsilon: ApproximateDPEvent(epsilon=epsilon / 4), tenths)
 )
 events = st.one_of(
     st.builds(lambda scale: LaplaceEvent(scale=10 * scale), tenths),

@@ -108,7 +108,7 @@ def check_charge(ledger: Ledger, analyst: str, events: list[Event], name: str) -
     return release
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 def test_shares_are_the_same_everywhere_and_the_past_never_changes(steps: list[tuple[str, str, Any]]) -> None:
     with opened(":memory:") as ledger:

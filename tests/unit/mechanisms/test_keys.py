@@ -11,7 +11,7 @@ import pytest
 from hush.accounting import ZCDPEvent
 from hush.core import InvalidValueError, PrecisionError
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
-from hush.mechanisms.grouped.keys import keep_probabilities, threshold_for
+from hush.mechanisms.grouped.keys import keep_probabilities
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "half"), [("1", "1e-5", 12), ("0.1", "1e-5", 86)])
@@ -53,7 +53,7 @@ def test_an_epsilon_that_shows_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize(("sigma", "delta", "keys"), [("7.8", "1e-6", 3), ("0.9", "1e-3", 1), ("40", "1e-12", 50)])
 def test_a_key_of_one_unit_hardly_ever_passes_the_threshold(sigma: str, delta: str, keys: int) -> None:
-    threshold = threshold_for(Fraction(sigma), Fraction(delta), keys)
+    threshold = KeyThreshold(sigma=Fraction(sigma), delta=Fraction(delta), keys=keys).threshold
     spread = float(Fraction(sigma))
     weights = [math.exp(-k * k / (2 * spread * spread)) for k in range(int(60 * spread) + 60)]
     whole = weights[0] + 2 * math.fsum(weights[1:])

@@ -26,17 +26,10 @@ from hush.mechanisms import (
 MEDICAL = {"Diabetes": 24, "Hepatitis": 8, "Flu": 28, "HIV": 5}
 
 
-@pytest.mark.parametrize(("epsilon", "expected"), [
-    (0, [0.25] * 4), ("0.1", [0.3271, 0.1470, 0.3995, 0.1265]), (1, [0.1192, 4.0e-5, 0.8808, 8.9e-6]),
-])  # fmt: skip
-def test_the_medical_table(epsilon, expected):
-    found = Exponential(sensitivity=1, epsilon=epsilon).probabilities(MEDICAL)
-    assert found == pytest.approx(expected, rel=2e-3, abs=5e-7)
-
-
 def test_zero_epsilon_is_uniform_and_free():
     free = Exponential(epsilon=0)
     assert free.release(MEDICAL) in MEDICAL
+    assert free.probabilities(MEDICAL).tolist() == [0.25] * 4
     assert free.event.pure_epsilon() == 0
 
 
@@ -84,9 +77,9 @@ def test_above_threshold():
     assert stream.ask(99)
     with pytest.raises(InvalidValueError, match="spent"):
         stream.ask(0)
-    first, second = AboveThreshold(threshold=0, epsilon=1, count=3).scales
-    share = 1 / first
-    assert share + 2 * 3 / second == 1  # ε₁ + ε₂ = ε, exactly
+    for count in (3, 10**6):
+        first, second = AboveThreshold(threshold=0, epsilon=1, count=count).scales
+        assert 1 / first + 2 * count / second == 1  # ε₁ + ε₂ = ε, exactly
     assert AboveThreshold(threshold=0, epsilon=1).release([]).tolist() == []
 
 
@@ -182,12 +175,6 @@ def test_quantiles_take_anything(neighbours, q):
 def test_an_interval_needs_a_confidence_that_can_be_drawn(confidence):
     with pytest.raises(HushError):
         Quantile(q="0.5", bounds=(0, 1), epsilon=1, confidence=confidence)
-
-
-def test_above_threshold_for_very_many_answers():
-    law = AboveThreshold(threshold=0, epsilon=1, count=10**6)
-    first, other = law.scales
-    assert 1 / first + 2 * law.count / other == 1
 
 
 def test_messages_do_not_quote_private_values():

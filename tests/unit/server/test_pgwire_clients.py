@@ -14,7 +14,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from debian import find_or_install
-from pg_servers import RunningPgServer, certificate, connect, psql, spent
+from pg_servers import RunningPgServer, connect, psql, spent
+from served import certificate
 
 _DRIVER = Path("/usr/share/java/postgresql.jar")
 _PROGRAM = Path(__file__).parents[2] / "serving" / "Jdbc.java"

@@ -15,13 +15,6 @@ Singer, Chandra 2008).
 
 **Repeated answers.** Independent unbiased answers y_i of variances v_i are best averaged with weights 1/v_i; the
 result has variance 1/Σ(1/v_i).
-
->>> nonnegative([5, -2, 3], total=6).tolist()
-[4.0, 0.0, 2.0]
->>> average([10, 14], variances=[1, 3])
-(11.0, 0.75)
->>> rounded([1.26, 2.5], step="0.5").tolist()
-[1.5, 2.5]
 """
 
 from __future__ import annotations
@@ -36,13 +29,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting import Event
-from hush.core import InvalidValueError, Neighbours, Number, exact, fraction_between, integer, positive
-from hush.core.grid import as_array, on_grid, whole_steps
+from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, fraction_between, integer, positive
+from hush.core.grid import as_array, as_column, on_grid, present, row_grid, row_steps, whole_steps
 from hush.core.rounding import ball, certified, flint, fraction_down, short_down
-from hush.mechanisms.base import confidence_level
+from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.propose_test_release import Refused
+from hush.sensitivity.statistics import read_bounds
 
 USUAL = Fraction(19, 20)
+WIDE = 2**48
+"""Steps to either side of zero that stand for "no bounds"."""
+Bounds = tuple[Number, Number] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -84,6 +81,13 @@ class Estimate:
         return f"Estimate({self.value!r}, {self.method})"
 
 
+def estimated(
+    law: Any, value: Any, method: str, half_width: Callable[[Fraction], Any], *, unit: str = "value"
+) -> Estimate:
+    """Return a private answer at the price of the mechanism that gave it."""
+    return Estimate(value=value, event=law.event, method=method, half_width=half_width, unit=unit)
+
+
 def propose_delta(size: int | None = None) -> Fraction:
     """Return a δ: n^{-1.1} for a public n, rounded down to two digits, else 10⁻⁶ (THEORY item 4).
 
@@ -110,6 +114,41 @@ def read_delta(delta: Number | None, size: int, neighbours: Neighbours) -> Fract
             hint=f"At 1/n one row may be published outright; take {float(propose_delta(max(size, 2))):g}.",
         )  # fmt: skip
     return slip
+
+
+def wide_bounds(bounds: Bounds, step: Number | None) -> tuple[tuple[Fraction, Fraction], Fraction | None]:
+    """Return bounds and step; without bounds, ±2⁴⁸ steps of 2⁻¹⁶ or of the declared step."""
+    unit = None if step is None else ordinary(step, "step")
+    if bounds is not None:
+        return read_bounds(bounds), unit
+    unit = Fraction(1, 2**16) if unit is None else unit
+    return (-WIDE * unit, WIDE * unit), unit
+
+
+def read_column(
+    data: Any,
+    bounds: tuple[Fraction, Fraction],
+    step: Fraction | None,
+    relation: Neighbours,
+    *,
+    missing: Number | None = None,
+    halvings: int = 30,
+    machine: bool = False,
+) -> tuple[npt.NDArray[Any], Grid, int, int]:
+    """Return the rows in steps of a fine grid, the grid, and the bounds in steps.
+
+    Under replace the number of rows is public: a missing value counts as ``missing``, by default the middle of the
+    bounds, and its row stays. ``machine`` refuses a grid of too many points for sums and gaps of machine integers:
+    otherwise it would be for the rows to decide whether a number overflows.
+    """
+    lower, upper = bounds
+    grid = row_grid(lower, upper, step, halvings=halvings)
+    if machine and max(abs(lower), abs(upper)) / grid.step >= 2**61:
+        raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
+    column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
+    blank = (lower + upper) / 2 if missing is None else missing
+    x = row_steps(column, grid, lower=lower, upper=upper, missing=blank)
+    return x, grid, *grid.ends(lower, upper)
 
 
 def total(values: Any, largest: int) -> int:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -26,15 +27,15 @@ import numpy.typing as npt
 from hush.core import InvalidValueError, Neighbours, Number, exact, integer
 from hush.core.grid import any_array, as_floats, one_column, present, require_column
 from hush.mechanisms.base import choose, ordinary
-from hush.mechanisms.estimators.base import Estimate, read_delta
+from hush.mechanisms.estimators.base import Estimate, estimated, read_delta
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
-from hush.mechanisms.randomized_response import codes
+from hush.mechanisms.randomized_response import codes, read_categories
 from hush.mechanisms.selection import PermuteAndFlip, TopK
 from hush.sensitivity.statistics import read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
-_MOST_CATEGORIES = 2**24
+_PUBLIC = "Categories are public: declare them, do not take them from the data."
 
 
 def histogram(
@@ -58,7 +59,18 @@ def histogram(
     [100, 300]
     """
     relation = Neighbours.parse(neighbours)
-    counts = tally(data, categories, _edges(bins, bounds))
+    if isinstance(bins, (int, np.integer)):
+        number = integer(bins, "bins", minimum=1, maximum=2**24)
+        if bounds is None:
+            raise InvalidValueError(
+                "bounds", got=None, allowed="the ends of the bins, such as bounds=(0, 100)",
+                hint="Where bins lie is public: declare it, do not take it from the data.",
+            )  # fmt: skip
+        lower, upper = read_bounds(bounds)
+        bins = [lower + (upper - lower) * Fraction(i, number) for i in range(number + 1)]
+    elif bounds is not None:
+        raise InvalidValueError("bounds", got=bounds, allowed="only beside a number of bins; leave it out")
+    counts = tally(data, categories, bins)
     noise: GroupedLaplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=relation.units_touched)
@@ -71,7 +83,7 @@ def histogram(
         touched = relation.units_touched
         sensitivity = Fraction(1) if touched == 1 else Fraction(1_414_213_562_374, 10**12)
         noise = Gaussian(sensitivity=sensitivity, epsilon=epsilon, delta=slip, step=1, coordinates=touched)
-    return Estimate(value=noise.release(counts), event=noise.event, method=method, half_width=noise.error)
+    return estimated(noise, noise.release(counts), method, noise.error)
 
 
 def mode(
@@ -98,21 +110,16 @@ def mode(
     """
     relation = Neighbours.parse(neighbours)
     choose(method, ("exponential", "permute-and-flip"))
-    names, counts = _names(categories), tally(data, categories, None)
+    names, counts = read_categories(categories, least=1, hint=_PUBLIC), tally(data, categories, None)
     if method == "permute-and-flip":
         flip = PermuteAndFlip(sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
-        return Estimate(
-            value=names[flip.release(counts)],
-            event=flip.event,
-            method=method,
-            unit="count",
-            half_width=lambda c: flip.error(c, candidates=len(names)),
-        )
+        chosen, half_width = names[flip.release(counts)], partial(flip.error, candidates=len(names))
+        return estimated(flip, chosen, method, half_width, unit="count")
     # Replacing a row moves one count up and another down: as if one row counted twice.
     law = GroupedMode(values=len(names), epsilon=ordinary(epsilon, "epsilon"), rows=relation.units_touched)
     occupied = np.flatnonzero(counts)
     (number,) = law.release([Sparse(bins=occupied, weights=counts[occupied])]).tolist()
-    return Estimate(value=names[number], event=law.event, method=method, unit="count", half_width=law.error)
+    return estimated(law, names[number], method, law.error, unit="count")
 
 
 def top_k(
@@ -125,51 +132,10 @@ def top_k(
     ['a', 'b']
     """
     relation = Neighbours.parse(neighbours)
-    names, counts = _names(categories), tally(data, categories, None)
+    names, counts = read_categories(categories, least=1, hint=_PUBLIC), tally(data, categories, None)
     law = TopK(k=k, sensitivity=1, epsilon=epsilon, monotonic=relation is ADD_REMOVE)
-    return Estimate(
-        value=[names[index] for index in law.release(counts)],
-        event=law.event,
-        method="top-k",
-        unit="count",
-        half_width=lambda c: law.error(c, candidates=len(names)),
-    )
-
-
-def _edges(bins: int | Sequence[Number] | None, bounds: tuple[Number, Number] | None) -> Sequence[Number] | None:
-    """Return the edges of bins that are given as a number between bounds; edges that are given stay."""
-    if isinstance(bins, (int, np.integer)):
-        count = integer(bins, "bins", minimum=1, maximum=_MOST_CATEGORIES)
-        if bounds is None:
-            raise InvalidValueError(
-                "bounds", got=None, allowed="the ends of the bins, such as bounds=(0, 100)",
-                hint="Where bins lie is public: declare it, do not take it from the data.",
-            )  # fmt: skip
-        lower, upper = read_bounds(bounds)
-        return [lower + (upper - lower) * Fraction(i, count) for i in range(count + 1)]
-    if bounds is not None:
-        raise InvalidValueError("bounds", got=bounds, allowed="only beside a number of bins; leave it out")
-    return bins
-
-
-def _names(categories: Any) -> Sequence[Any]:
-    if (
-        isinstance(categories, (int, np.integer))
-        and not isinstance(categories, bool)
-        and 1 <= categories <= _MOST_CATEGORIES
-    ):
-        return range(int(categories))
-    try:
-        distinct = isinstance(categories, (list, tuple, range)) and len(set(categories)) == len(categories) > 0
-    except TypeError:  # a name that is no name: a list, a dictionary
-        distinct = False
-    if not distinct:
-        raise InvalidValueError(
-            "categories", got=categories, allowed="a number of categories, or a list of different names",
-            hint="Categories are public: declare them, do not take them from the data.",
-        )  # fmt: skip
-    names: Sequence[Any] = categories
-    return names
+    chosen = [names[index] for index in law.release(counts)]
+    return estimated(law, chosen, "top-k", partial(law.error, candidates=len(names)), unit="count")
 
 
 def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDArray[np.int64]:
@@ -177,24 +143,20 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
     if (categories is None) == (bins is None):
         raise InvalidValueError("categories", got=categories, allowed="given, or else 'bins', and not both")
     if bins is not None:
-        return _binned(data, bins)
-    names = _names(categories)
+        if not isinstance(bins, (list, tuple, range, np.ndarray)) or np.ndim(bins) != 1:
+            raise InvalidValueError("bins", got=bins, allowed="a list of at least two edges in increasing order")
+        edges = [exact(edge, "bins") for edge in bins]
+        if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+            raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
+        numbers = as_floats(present(data))
+        inside = numbers[(numbers >= float(edges[0])) & (numbers <= float(edges[-1]))]
+        cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
+        return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)
+    names = read_categories(categories, least=1, hint=_PUBLIC)
     require_column(data)
     column = one_column(any_array(data, "data")) if not isinstance(data, (list, tuple)) else None
     if column is not None and column.dtype.kind in "iu" and isinstance(names, range) and names.step == 1:
-        inside = column[(column >= names.start) & (column < names.stop)].astype(np.int64) - names.start
-        return np.bincount(inside, minlength=len(names)).astype(np.int64)
+        code = column[(column >= names.start) & (column < names.stop)].astype(np.int64) - names.start
+        return np.bincount(code, minlength=len(names)).astype(np.int64)
     code = codes(data, tuple(names))
     return np.bincount(code[code >= 0], minlength=len(names)).astype(np.int64)
-
-
-def _binned(data: Any, bins: Sequence[Number]) -> npt.NDArray[np.int64]:
-    if not isinstance(bins, (list, tuple, range, np.ndarray)) or np.ndim(bins) != 1:
-        raise InvalidValueError("bins", got=bins, allowed="a list of at least two edges in increasing order")
-    edges = [exact(edge, "bins") for edge in bins]
-    if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
-        raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
-    column = as_floats(present(data))
-    inside = column[(column >= float(edges[0])) & (column <= float(edges[-1]))]
-    cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
-    return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)

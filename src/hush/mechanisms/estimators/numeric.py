@@ -21,12 +21,6 @@ mean or ratio is found by moving A and B to the ends of their intervals.
 
 **Means under replace.** n is public, so Δ = R/n and there is nothing to estimate: M/n for salaries in [0, M].
 
->>> ages = [30] * 500 + [40] * 500
->>> 34.9 < float(sum(ages, bounds=(0, 120), epsilon=100)) / 1000 < 35.1
-True
->>> smokers, cancer = [True] * 800 + [False] * 200, [True] * 80 + [False] * 920
->>> 0.09 < float(ratio(cancer, smokers, epsilon=10)) < 0.11
-True
 
 **Clipping privately.** With wide bounds the noise of a mean, (upper - lower)/nε, drowns it. So an eighth of ε goes to
 the median m, a quarter to the upper quartile r of |x - m|, and rows are clipped to m ± 4r, within the bounds; the
@@ -74,17 +68,26 @@ import numpy.typing as npt
 
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent, Event
-from hush.core import Grid, InvalidValueError, Neighbours, Number, integer, positive
-from hush.core.grid import as_array, as_column, number, present, row_grid, row_steps
+from hush.core import InvalidValueError, Neighbours, Number, integer, positive
+from hush.core.grid import as_column, number, present, row_grid, row_steps
 from hush.mechanisms.base import choose, default_step, ordinary
 from hush.mechanisms.column_quantile import Quantile
-from hush.mechanisms.estimators.base import Estimate, read_delta, require_bounds, total
-from hush.mechanisms.estimators.ordered import Bounds, machine_steps, point, propose_median, wide_bounds
+from hush.mechanisms.estimators.base import (
+    Bounds,
+    Estimate,
+    estimated,
+    read_column,
+    read_delta,
+    require_bounds,
+    total,
+    wide_bounds,
+)
+from hush.mechanisms.estimators.ordered import propose_median
 from hush.mechanisms.gaussian import Gaussian
 from hush.mechanisms.grouped import GroupedLaplace
 from hush.mechanisms.grouped.base import integer_array
 from hush.mechanisms.laplace import Laplace
-from hush.sensitivity.statistics import global_sensitivity, read_bounds
+from hush.sensitivity.statistics import as_matrix, global_sensitivity, read_bounds
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
 _RADII_KEPT = 4
@@ -112,7 +115,7 @@ def count(data: Any, *, epsilon: Number, neighbours: Neighbours | str = ADD_REMO
     else:
         true = len(values)
     noise = Laplace(sensitivity=1, epsilon=epsilon)
-    return _estimate(noise.release(true), noise)
+    return estimated(noise, noise.release(true), "laplace", noise.error)
 
 
 def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
@@ -135,10 +138,11 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     """
     require_bounds(bounds, "a sum", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
-    x, grid, first, last = read_column(data, bounds, step, relation, missing=0)
+    ends, unit = wide_bounds(bounds, step)
+    x, grid, first, last = read_column(data, ends, unit, relation, missing=0)
     sensitivity = max(abs(first), abs(last)) if relation is ADD_REMOVE else last - first
     value = total(x, max(abs(first), abs(last))) * grid.step
-    answers = grid.step if step is None else ordinary(step, "step")
+    answers = unit or grid.step
     noise: Laplace | Gaussian
     if choose(method, ("laplace", "gaussian")) == "laplace":
         noise = Laplace(sensitivity=max(sensitivity, 1) * grid.step, epsilon=epsilon, step=answers)
@@ -148,20 +152,15 @@ def sum(  # noqa: A001 - the name the user expects, in a namespace of its own
     # Rounding moves the sum by half a step of the answers' grid. Under replace n is public, and the rounding of rows is
     # included too.
     moved = (0 if answers == grid.step else answers / 2) + (0 if relation is ADD_REMOVE else len(x) * grid.step)
-    return Estimate(
-        value=noise.release(value),
-        event=noise.event,
-        method=type(noise).__name__.lower(),
-        half_width=lambda c: noise.error(c) + float(moved),
-    )
+    return estimated(noise, noise.release(value), method, lambda c: noise.error(c) + float(moved))
 
 
 def bounded_mean(
-    data: Any, bounds: tuple[Number, Number], epsilon: Number, relation: Neighbours, step: Number | None
+    data: Any, bounds: tuple[Fraction, Fraction], epsilon: Number, relation: Neighbours, step: Fraction | None
 ) -> Estimate:
     """Return the mean of values clamped to bounds."""
-    lower, upper = read_bounds(bounds)
-    x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2)
+    lower, upper = bounds
+    x, grid, first, last = read_column(data, bounds, step, relation)
     n, width = len(x), last - first
     if relation is Neighbours.REPLACE:
         # Δ = width/n steps: the sum is noised on its own grid, and n is public.
@@ -169,12 +168,7 @@ def bounded_mean(
         noisy = noise.release(total(x, max(abs(first), abs(last))))
         scale = grid.step / max(n, 1)
         value = float(min(max(noisy * scale, lower), upper)) if n else float((lower + upper) / 2)
-        return Estimate(
-            value=value,
-            event=noise.event,
-            method="laplace",
-            half_width=lambda c: noise.error(c) * float(scale) + float(grid.step),
-        )
+        return estimated(noise, value, "laplace", lambda c: noise.error(c) * float(scale) + float(grid.step))
     above = total((x.astype(object) if width >= 2**62 else x) - first, width)  # nothing wraps round
     # A row adds t to one half and w - t to the other: w in ℓ₁, charged as one number (`hush.mechanisms.grouped.noise`).
     pair = GroupedLaplace.for_epsilon(ordinary(epsilon, "epsilon"), sensitivity=max(width, 1))
@@ -202,23 +196,23 @@ def variance(
     """
     require_bounds(bounds, "a variance", "Declare bounds.")
     relation = Neighbours.parse(neighbours)
-    lower, upper = read_bounds(bounds)
-    x, grid, first, last = read_column(data, bounds, step, relation, missing=(lower + upper) / 2, halvings=16)
+    ends, unit = wide_bounds(bounds, step)
+    x, grid, first, last = read_column(data, ends, unit, relation, halvings=16)
     width = max(last - first, 1)
     t = (x.astype(object) if width >= 2**31 else x) - first
     parts = [total(term, 2 * width**2) for term in (t * t, 2 * t * (width - t), (width - t) * (width - t))]
     # Each row adds t² + 2t(w-t) + (w-t)² = w² to the three sums together: w² in ℓ₁, twice that if it is replaced.
     noise = Laplace(sensitivity=width**2 * relation.units_touched, epsilon=epsilon, step=1)
     noisy = [noise.release(term) for term in parts]
-    unit = float(grid.step * width) ** 2
-    value = spread(*noisy) * unit
+    squared = float(grid.step * width) ** 2
+    value = spread(*noisy) * squared
 
     def half_width(confidence: Fraction) -> float:
-        low, high = (math.sqrt(v * unit) for v in spread_interval(noisy, noise.error(confidence, count=3)))
+        low, high = (math.sqrt(v * squared) for v in spread_interval(noisy, noise.error(confidence, count=3)))
         low, high = max(low - float(grid.step), 0.0), high + float(grid.step)
         return max(value - low**2, high**2 - value)
 
-    return Estimate(value=value, event=noise.event, method="laplace", half_width=half_width)
+    return estimated(noise, value, "laplace", half_width)
 
 
 def std(
@@ -245,7 +239,7 @@ def std(
         low, high = math.sqrt(max(squared.value - error, 0.0)), math.sqrt(squared.value + error)
         return max(value - low, high - value)
 
-    return Estimate(value=value, event=squared.event, method="laplace", half_width=half_width)
+    return estimated(squared, value, "laplace", half_width)
 
 
 def spread(squares: float, cross: float, opposite: float) -> float:
@@ -291,17 +285,6 @@ def ratio(numerator: Any, denominator: Any, *, epsilon: Number, neighbours: Neig
     return _share(a, b, noise, float)
 
 
-def read_column(
-    data: Any, bounds: Any, step: Number | None, relation: Neighbours, *, missing: Number, halvings: int = 30
-) -> tuple[npt.NDArray[Any], Grid, int, int]:
-    """Return the values in steps, the grid, and the bounds in steps; missing rows are left out, or filled in."""
-    lower, upper = read_bounds(bounds)
-    grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"), halvings=halvings)
-    column = present(data) if relation is ADD_REMOVE else as_column(data)
-    x = row_steps(column, grid, lower=lower, upper=upper, missing=missing)
-    return x, grid, *grid.ends(lower, upper)
-
-
 def _booleans(values: Any, parameter: str) -> npt.NDArray[np.bool_]:
     array = as_column(values, parameter)
     if array.dtype.kind == "O":
@@ -329,14 +312,14 @@ def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float
         ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (_lowest(a, b, scale_, beta), 1 - _lowest(b, a, scale_, beta))
         return max(abs(scale(end) - value) for end in ends) + moved
 
-    return Estimate(value=value, event=noise.event, method="laplace", half_width=half_width)
+    return estimated(noise, value, "laplace", half_width)
 
 
 def _lowest(a: int, b: int, scale: float, beta: float) -> float:
     """Return the least p with b - p(a+b) ≤ t, where |(1-p)Y - pX| exceeds t with probability at most ``beta``."""
 
     def outside(p: float) -> bool:
-        return b - p * (a + b) > mixed_half_width(1 - p, p, scale, beta)
+        return mixed_tail(1 - p, p, scale, b - p * (a + b)) < beta * (1 - 1e-9)
 
     if not outside(0.0) or outside(1.0):
         return 0.0 if not outside(0.0) else 1.0
@@ -347,35 +330,25 @@ def _lowest(a: int, b: int, scale: float, beta: float) -> float:
     return low
 
 
-def mixed_half_width(u: float, v: float, scale: float, beta: float) -> float:
-    """Return t with P[|uX + vY| > t] ≤ ``beta`` for two discrete Laplace noises X, Y.
+def mixed_tail(u: float, v: float, scale: float, t: float) -> float:
+    """Return an upper bound of P[|uX + vY| > t] for two discrete Laplace noises X, Y.
 
     For continuous ones with p = u·scale > q = v·scale it is (p² e^(-t/p) - q² e^(-t/q))/(p² - q²), and
     (1 + t/2p) e^(-t/p) for p = q. A discrete one is more peaked than a continuous one rounded, since
     P[|X| > k] = 2r^(k+1)/(1+r) is at most r^(k+1/2), and symmetric unimodal sums keep that order (Birnbaum 1948):
-    rounding adds (u+v)/2.
+    rounding takes (u+v)/2 of t.
 
-    >>> mixed_half_width(1, 0, 10.0, 0.05), mixed_half_width(1, 1, 10.0, 0.05)
-    (30.457..., 42.13...)
+    >>> round(mixed_tail(1, 0, 10.0, 30.457), 5), round(mixed_tail(1, 1, 10.0, 42.13), 4), mixed_tail(1, 1, 10.0, 1)
+    (0.05, 0.05, 1.0)
     """
+    t -= (u + v) / 2
+    if t <= 0:
+        return 1.0
     p, q = scale * max(u, v), scale * min(u, v)
-
-    def tail(t: float) -> float:
-        if p - q < 1e-4 * p:
-            return (1 + t / (2 * p)) * math.exp(-t / p)
-        smaller = q * q * math.exp(-t / q) if q else 0.0
-        return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
-
-    low, high = 0.0, 2 * p * math.log(1 / beta)
-    while high - low > 1e-9 * high:  # the upper end is returned, which is the safe side
-        middle = (low + high) / 2
-        low, high = (middle, high) if tail(middle) > beta else (low, middle)
-    return high + (u + v) / 2
-
-
-def _estimate(value: Any, noise: Laplace | Gaussian) -> Estimate:
-    event: Event = noise.event
-    return Estimate(value=value, event=event, method=type(noise).__name__.lower(), half_width=noise.error)
+    if p - q < 1e-4 * p:
+        return (1 + t / (2 * p)) * math.exp(-t / p)
+    smaller = q * q * math.exp(-t / q) if q else 0.0
+    return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
 
 
 def mean(
@@ -413,26 +386,29 @@ def mean(
     if method is None:
         method = "clipped" if bounds is None else "auto" if relation is Neighbours.ADD_REMOVE else "bounded"
     choose(method, ("bounded", "clipped", "auto", "median-of-means"))
+    ends, unit = wide_bounds(bounds, step)
     if method == "median-of-means":
-        return _median_of_means(data, bounds, epsilon, delta, relation, step, eta, groups)
-    if bounds is None and method == "bounded":
-        method = "clipped"
-    if method == "bounded":
-        return bounded_mean(data, wide_bounds(bounds, step)[0], epsilon, relation, step)
-    budget = ordinary(epsilon, "epsilon")
-    (lower, upper), unit = wide_bounds(bounds, step)
-    grid = row_grid(lower, upper, unit)
-    centre = Quantile(q="0.5", bounds=(lower, upper), epsilon=budget / 8, neighbours=relation, step=grid.step)
-    middle = number(point(centre, data))
-    column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
-    index = row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2)
-    away = np.abs(index - int(middle / grid.step))  # in steps
-    width = (upper - lower) // grid.step
-    scale = Quantile(q="0.75", bounds=(0, width), epsilon=budget / 4, neighbours=relation, step=1)
-    radius = point(scale, away)
+        group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1  # odd: the median is one of the means
+        x, grid, *_ = read_column(data, ends, unit, relation, machine=True)
+        # Rows are assigned to groups at random, independently of their values; a neighbour changes one of the means.
+        group = noises.uniform_integer(group_count, len(x))
+        sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
+        np.add.at(sums, group, x.astype(object))
+        blank = round((ends[0] + ends[1]) / 2 / grid.step)
+        means = [round(Fraction(int(s), int(k))) if k else blank for s, k in zip(sums, sizes, strict=True)]
+        slip, ordered = read_delta(delta, len(x), relation), np.sort(np.array(means, dtype=np.int64))
+        return propose_median(ordered, grid.step, epsilon, slip, eta, answers=unit)
+    if method == "bounded" and bounds is not None:
+        return bounded_mean(data, ends, epsilon, relation, unit)
+    budget, (lower, upper) = ordinary(epsilon, "epsilon"), ends
+    x, grid, first, last = read_column(data, ends, unit, relation)
+    centre = Quantile(q="0.5", bounds=(first, last), epsilon=budget / 8, neighbours=relation, step=1)
+    middle = centre.draw_point(x)
+    scale = Quantile(q="0.75", bounds=(0, last - first), epsilon=budget / 4, neighbours=relation, step=1)
+    radius = scale.draw_point(np.abs(x - middle))
     half_range = max(_RADII_KEPT * radius, 1) * grid.step
-    low, high = max(middle - half_range, lower), min(middle + half_range, upper)
-    vanished = radius * 2**16 < width and bounds is not None
+    low, high = max(middle * grid.step - half_range, lower), min(middle * grid.step + half_range, upper)
+    vanished = radius * 2**16 < last - first and bounds is not None
     if method == "auto" and (vanished or (high - low) * _WORTHWHILE_GAIN > upper - lower):
         low, high, method = lower, upper, "bounded"
     else:
@@ -440,39 +416,14 @@ def mean(
     clipped_mean = bounded_mean(data, (low, high), budget * 5 / 8, relation, None)
     # The profile of the last noise depends on low and high, which earlier releases chose. Exact composition needs
     # profiles that are fixed in advance (THEORY item 9); pure ε covers them all.
-    last = ApproximateDPEvent(epsilon=budget * 5 / 8, delta=0)
+    clipped = ApproximateDPEvent(epsilon=budget * 5 / 8, delta=0)
     return Estimate(
         value=clipped_mean.value,
-        event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (last, 1)]),
+        event=ComposedEvent(parts=[(centre.event, 1), (scale.event, 1), (clipped, 1)]),
         method=method,
         unit="value" if method == "bounded" else "of the clipped mean",
         half_width=clipped_mean.half_width,
     )
-
-
-def _median_of_means(
-    data: Any,
-    bounds: Bounds,
-    epsilon: Number,
-    delta: Number | None,
-    relation: Neighbours,
-    step: Number | None,
-    eta: Number | None,
-    groups: int,
-) -> Estimate:
-    """Release the median of the groups' means; a neighbour changes one of the K means, by any amount."""
-    group_count = integer(groups, "groups", minimum=3, maximum=10**6) | 1  # odd: the median is one of the means
-    (lower, upper), unit = wide_bounds(bounds, step)
-    x, grid = machine_steps(data, lower, upper, unit, relation)
-    # Rows are assigned to groups at random, independently of their values.
-    group = noises.uniform_integer(group_count, len(x))
-    sums, sizes = np.zeros(group_count, dtype=object), np.bincount(group, minlength=group_count)
-    np.add.at(sums, group, x.astype(object))
-    middle = (lower + upper) / 2 / grid.step
-    means = [round(Fraction(int(s), int(k))) if k else round(number(middle)) for s, k in zip(sums, sizes, strict=True)]
-    slip = read_delta(delta, len(x), relation)
-    ordered = np.sort(np.array(means, dtype=np.int64))
-    return propose_median(ordered, grid.step, epsilon, slip, eta, answers=unit)
 
 
 def vector_mean(
@@ -493,7 +444,7 @@ def vector_mean(
     [1.0, 5.0, 9.0]
     """
     relation, (lower, upper) = Neighbours.parse(neighbours), read_bounds(bounds)
-    matrix = _matrix(data)
+    matrix = as_matrix(data)
     n, k = matrix.shape
     grid = row_grid(lower, upper, None if step is None else ordinary(step, "step"))
     middle = (lower + upper) / 2
@@ -539,23 +490,6 @@ def vector_mean(
         method=type(law).__name__.lower(),
         half_width=half_width,
     )
-
-
-def _matrix(data: Any) -> npt.NDArray[Any]:
-    """Return rows as a matrix; each number is converted by itself, without a look at the others."""
-    if not isinstance(data, (list, tuple)):
-        matrix = as_array(data, "data")
-    else:
-        lengths = {len(row) if isinstance(row, (list, tuple, np.ndarray)) else 0 for row in data}
-        matrix = np.empty((len(data), lengths.pop() if len(lengths) == 1 else 0), dtype=object)
-        for index, row in enumerate(data if matrix.shape[1] else ()):
-            for to, value in enumerate(row):
-                matrix[index, to] = value
-    if matrix.ndim != 2 or not matrix.shape[1]:
-        raise InvalidValueError(
-            "data", got=f"a value of type {type(data).__name__}", allowed="a matrix, one row of k ≥ 1 numbers a unit"
-        )
-    return matrix
 
 
 def vector_noise(

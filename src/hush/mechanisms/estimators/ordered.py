@@ -35,47 +35,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import ComposedEvent, Event
+from hush.accounting import ComposedEvent
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
-from hush.core.grid import as_column, on_grid, present, row_grid, row_steps
+from hush.core.grid import as_column, row_steps
 from hush.core.rounding import ball, certified, fraction_down, short_down
 from hush.mechanisms.base import choose, confidence_level, ordinary
 from hush.mechanisms.column_quantile import Quantile
-from hush.mechanisms.estimators.base import USUAL, Estimate, read_delta, require_bounds
+from hush.mechanisms.estimators.base import (
+    USUAL,
+    Bounds,
+    Estimate,
+    estimated,
+    read_column,
+    read_delta,
+    require_bounds,
+    wide_bounds,
+)
 from hush.mechanisms.propose_test_release import ProposeTestRelease
-from hush.mechanisms.smooth_noise import SmoothNoise
-from hush.sensitivity.statistics import instability, rank, read_bounds, smooth_gap
+from hush.mechanisms.smooth_noise import NOISES, PURE, SmoothNoise
+from hush.sensitivity.statistics import instability, rank, smooth_gap
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
-WIDE = 2**48
-"""Steps to either side of zero that stand for "no bounds"."""
-_DEFAULT_STEP = Fraction(1, 2**16)
 _HALF = Fraction(1, 2)
 _WITHOUT_BOUNDS = "Declare bounds, or ask for a private quantile such as q=0.99."
-Bounds = tuple[Number, Number] | None
-
-
-def wide_bounds(bounds: Bounds, step: Number | None) -> tuple[tuple[Fraction, Fraction], Fraction | None]:
-    """Return bounds and step; without bounds, ±2⁴⁸ steps of 2⁻¹⁶ or of the declared step."""
-    if bounds is not None:
-        return read_bounds(bounds), None if step is None else ordinary(step, "step")
-    unit = _DEFAULT_STEP if step is None else ordinary(step, "step")
-    return (-WIDE * unit, WIDE * unit), unit
-
-
-def machine_steps(
-    data: Any, lower: Fraction, upper: Fraction, step: Fraction | None, relation: Neighbours
-) -> tuple[npt.NDArray[Any], Grid]:
-    """Return rows in steps of a fine grid; refuse one of too many points for sums and gaps of machine integers.
-
-    Otherwise it would be for the rows to decide whether a number overflows.
-    """
-    grid = row_grid(lower, upper, step)
-    if builtins.max(abs(lower), abs(upper)) / grid.step >= 2**61:
-        raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
-    # Under replace the number of rows is public: a missing value counts as the middle, and its row stays.
-    column = present(data) if relation is ADD_REMOVE else as_column(data)
-    return row_steps(column, grid, lower=lower, upper=upper, missing=(lower + upper) / 2), grid
 
 
 def median(
@@ -114,17 +96,13 @@ def median(
         )
     relation = Neighbours.parse(neighbours)
     (lower, upper), unit = wide_bounds(bounds, step)
-    rows, grid = machine_steps(data, lower, upper, unit, relation)
+    rows, grid, first, last = read_column(data, (lower, upper), unit, relation, machine=True)
     x = np.sort(rows)
-    first, last = grid.ends(lower, upper)
     position = rank(len(x), _HALF)
     middle = int(x[position - 1]) if len(x) else first
     if method == "smooth":
         require_bounds(bounds, "a median", "Declare bounds, or leave method at 'exponential'.")
-        pure = noise is None or choose(noise, ("polynomial", "cauchy", "laplace", "gaussian"), "noise") in {
-            "polynomial",
-            "cauchy",
-        }
+        pure = noise is None or choose(noise, NOISES, "noise") in PURE
         law = SmoothNoise(
             epsilon=epsilon,
             delta=None if pure else read_delta(delta, len(x), relation),
@@ -135,7 +113,7 @@ def median(
         value = law.release(middle * grid.step, smooth_sensitivity)
         clamped = builtins.min(builtins.max(value, float(lower)), float(upper))
         # The scale of the noise depends on the data, so no half-width can be shown.
-        return Estimate(value=clamped, event=law.event, method=f"smooth {law.noise}", half_width=lambda _: math.nan)
+        return estimated(law, clamped, f"smooth {law.noise}", lambda _: math.nan)
     slip = read_delta(delta, len(x), relation)
     return propose_median(x, grid.step, epsilon, slip, eta, "laplace" if noise is None else noise, answers=unit)
 
@@ -171,12 +149,8 @@ def propose_median(
     position = rank(len(x), _HALF)
     middle = int(x[position - 1]) if len(x) else 0
     value = law.release(middle * step, instability(x, position, proposed))
-    return Estimate(
-        value=value,
-        event=law.event,
-        method=f"propose-test-release {noise}",
-        half_width=lambda c: law.error(c) + float(step),  # rows have moved by at most a step
-    )
+    # Rows have moved by at most a step.
+    return estimated(law, value, f"propose-test-release {noise}", lambda c: law.error(c) + float(step))
 
 
 def quantile(
@@ -197,8 +171,16 @@ def quantile(
     """
     ends, unit = wide_bounds(bounds, step)
     law = Quantile(q=q, bounds=ends, epsilon=epsilon, neighbours=neighbours, step=unit, confidence=confidence)
-    value, half = law.interval(_public_size(law, data))
-    return _with_interval(law, value, half, law.event, law.confidence)
+    if law.neighbours is Neighbours.REPLACE:
+        # The number of rows is public: a missing one counts as the middle of the bounds.
+        data = as_column(data)
+        if data.dtype.kind == "O" or (data.dtype.kind == "f" and np.isnan(data).any()):
+            (low, high), grid = ends, Grid(law.step)
+            data = grid.values(row_steps(data, grid, lower=low, upper=high, missing=(low + high) / 2))
+    value, half = law.interval(data)
+    # Beyond the confidence that was drawn at only the bounds are known.
+    everything = builtins.max(value - float(law.lower), float(law.upper) - value)
+    return estimated(law, value, "exponential", lambda c: half if c <= law.confidence else everything)
 
 
 def quantiles(
@@ -223,28 +205,18 @@ def quantiles(
     levels = [probability(level, "q") for level in q]
     if levels != sorted(set(levels)):
         raise InvalidValueError("q", got=q, allowed="in increasing order, without repetitions")
-    ends, unit = wide_bounds(bounds, step)
     share, level = ordinary(epsilon, "epsilon") / len(levels), confidence_level(confidence)
-    laws = [
-        Quantile(
-            q=wish,
-            bounds=ends,
-            epsilon=share,
-            neighbours=neighbours,
-            step=unit,
-            # Union bound: all intervals hold together.
-            confidence=1 - (1 - level) / len(levels),
-        )
+    each = 1 - (1 - level) / len(levels)  # a union bound: all intervals hold together
+    parts = [
+        quantile(data, wish, bounds=bounds, epsilon=share, neighbours=neighbours, step=step, confidence=each)
         for wish in levels
     ]
-    drawn = [law.interval(_public_size(law, data)) for law in laws]
     # Sorting does not increase the largest distance from the true quantiles, which are in order too.
-    return _with_interval(
-        laws[0],
-        np.sort(np.array([value for value, _ in drawn])),
-        builtins.max(half for _, half in drawn),
-        ComposedEvent(parts=[(law.event, 1) for law in laws]),
-        level,
+    return Estimate(
+        value=np.sort(np.array([part.value for part in parts])),
+        event=ComposedEvent(parts=[(part.event, 1) for part in parts]),
+        method="exponential",
+        half_width=lambda c: builtins.max(part.half_width(each if c <= level else Fraction(1)) for part in parts),
     )
 
 
@@ -288,32 +260,3 @@ def max(  # noqa: A001 - the name the user expects, in a namespace of its own
     """
     require_bounds(bounds, "the maximum", _WITHOUT_BOUNDS)
     return quantile(data, 1, bounds=bounds, epsilon=epsilon, neighbours=neighbours, step=step, confidence=confidence)
-
-
-def point(law: Quantile, data: Any) -> Any:
-    """Draw a value without an interval."""
-    return on_grid(law.draw_point(present(_public_size(law, data))), law.step)
-
-
-def _public_size(law: Quantile, data: Any) -> Any:
-    """Return the column; under replace n is public, and a missing row counts as the middle of the bounds."""
-    if law.neighbours is ADD_REMOVE:
-        return data
-    column = as_column(data)
-    if column.dtype.kind != "O" and not (column.dtype.kind == "f" and np.isnan(column).any()):
-        return column
-    grid = Grid(law.step)
-    filled = row_steps(column, grid, lower=law.lower, upper=law.upper, missing=(law.lower + law.upper) / 2)
-    return grid.values(filled)
-
-
-def _with_interval(law: Quantile, value: Any, half: float, event: Event, drawn_at: Fraction) -> Estimate:
-    """Return an answer with the interval that was drawn; beyond its confidence only the bounds are known."""
-    low, high = float(law.lower), float(law.upper)
-    everything = float(np.max(np.maximum(np.asarray(value) - low, high - np.asarray(value))))
-    return Estimate(
-        value=value,
-        event=event,
-        method="exponential",
-        half_width=lambda c: half if c <= drawn_at else everything,
-    )

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import ComposedEvent, Event
+from hush.accounting import BoundedRangeEvent, ComposedEvent, Event
 from hush.core import integer
 
 
@@ -58,6 +59,44 @@ class Contribution:
 
 ONE_GROUP = Contribution()
 """One unit comes or goes, and counts in one group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfHistograms:
+    """A mechanism that reads the histograms of all groups: how much the rows of a unit weigh in them."""
+
+    row_weight: int = 1
+    """W, the weight of a row of a unit with no more than ``rows`` rows."""
+    rows: int = 1
+    """The number of rows that one unit counts for in one group, at most."""
+    contribution: Contribution = ONE_GROUP
+
+    @property
+    def span(self) -> int:
+        """M: the most that all weights of a group together change when one unit comes or goes."""
+        return self.row_weight * self.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnByWeight(OfHistograms):
+    """A draw in every group, with probabilities that are exponential in scores."""
+
+    epsilon: Fraction
+
+    @property
+    def rate(self) -> Fraction:
+        """The factor of scores in the exponent, at which all groups together are ε-DP."""
+        return self.epsilon / (self.span * self.contribution.cells)
+
+    @property
+    def event(self) -> Event:
+        """The privacy event of a draw in every group: bounded range in each, ε over all groups together.
+
+        A unit that comes or goes changes at most ``groups`` groups, each within ε/groups. One that replaces another
+        changes a group within ε/groups if both are in it, or two groups within half of that each. Two draws of bounded
+        range η have, together, bounded range 2η, so the former is the worst.
+        """
+        return self.contribution.in_each_group(BoundedRangeEvent(epsilon=self.epsilon / self.contribution.groups))
 
 
 Integers = npt.NDArray[Any]

@@ -63,7 +63,7 @@ from hush.accounting import ComposedEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
 from hush.core.grid import add
 from hush.core.numbers import assign
-from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse
+from hush.mechanisms.grouped.base import Histograms, OfHistograms, Sparse
 from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, squared_sensitivity
 from hush.mechanisms.grouped.quantile import DrawnIntervals
 
@@ -75,7 +75,7 @@ _DESCENTS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedDistribution:
+class GroupedDistribution(OfHistograms):
     """Noisy hierarchical counts of every group, from which quantiles with intervals are read."""
 
     bins: int
@@ -88,11 +88,6 @@ class GroupedDistribution:
     """The number of grid points of the line; by default bins·cell."""
     cell: int = 1
     """The number of grid points of a bin."""
-    row_weight: int = 1
-    """W, the weight of a row of a unit with no more than ``rows`` rows."""
-    rows: int = 1
-    """The number of rows that one unit counts for in one group, at most."""
-    contribution: Contribution = ONE_GROUP
     children: int = field(init=False)
     """B, the number of children of a node."""
     levels: int = field(init=False)
@@ -105,15 +100,19 @@ class GroupedDistribution:
         if (self.rho is None) == (self.laplace is None):
             raise InvalidValueError("rho", got=self.rho, allowed="given for Gaussian noise, else laplace=ε")
         assign(self, points=self.points or self.bins * self.cell)
-        children = min(range(2, _MOST_CHILDREN + 1), key=self._cost)
-        assign(self, children=children)
-        levels = _levels(self.bins, children)
-        assign(self, levels=levels, noise=self._noise(levels))
 
-    @property
-    def span(self) -> int:
-        """M: the most that the nodes of one level of one group change when one unit comes or goes, in ℓ₁."""
-        return self.row_weight * self.rows
+        def cost(children: int) -> float:
+            levels = _levels(self.bins, children)
+            return _spread(self.bins, children, 0.5) * (levels if self.laplace is None else levels * levels)
+
+        children = min(range(2, _MOST_CHILDREN + 1), key=cost)
+        levels, span, contribution = _levels(self.bins, children), self.span, self.contribution
+        noise: GroupedGaussian | GroupedLaplace
+        if self.laplace is not None:
+            noise = GroupedLaplace.for_epsilon(self.laplace / levels, sensitivity=span, contribution=contribution)
+        elif self.rho is not None:
+            noise = GroupedGaussian.for_rho(self.rho / levels, sensitivity=span, contribution=contribution)
+        assign(self, children=children, levels=levels, noise=noise)
 
     @property
     def event(self) -> Event:
@@ -134,7 +133,13 @@ class GroupedDistribution:
             for start in range(0, len(every), together)
         ]
         bounds = np.concatenate([np.zeros((0, len(quantiles), 2), dtype=np.int64), *ends])
-        return [self._interval(bounds[:, quantile, 0], bounds[:, quantile, 1]) for quantile in range(len(quantiles))]
+        drawn = []
+        for low, high in np.moveaxis(bounds, (1, 2), (0, 1)):
+            # The middle of the two bins, in grid points, and its distance from the further end.
+            first, last = low * self.cell, np.minimum((high + 1) * self.cell, self.points) - 1
+            index = (first + last) // 2
+            drawn.append(DrawnIntervals(index=index, half=np.maximum(last - index, 1)))
+        return drawn
 
     def error(self, fraction: Fraction, confidence: float = 0.95) -> float:
         """Return the approximate error of a quantile in rows, averaged over its places on the line."""
@@ -144,23 +149,6 @@ class GroupedDistribution:
     def rows_needed(self, fraction: Fraction, confidence: float = 0.95) -> float:
         """Return the number of rows at which a quantile can be told from the ends of the range."""
         return self.error(fraction, confidence) / float(min(fraction, 1 - fraction))
-
-    def _noise(self, levels: int) -> GroupedGaussian | GroupedLaplace:
-        if self.rho is not None:
-            return GroupedGaussian.for_rho(self.rho / levels, sensitivity=self.span, contribution=self.contribution)
-        assert self.laplace is not None  # noqa: S101 - one of the two is given
-        each = self.laplace / levels
-        return GroupedLaplace.for_epsilon(each, sensitivity=self.span, contribution=self.contribution)
-
-    def _cost(self, children: int) -> float:
-        levels = _levels(self.bins, children)
-        return _spread(self.bins, children, 0.5) * (levels if self.laplace is None else levels * levels)
-
-    def _interval(self, low: Integers, high: Integers) -> DrawnIntervals:
-        """Return the middle of two bins, in grid points, and its distance from the further end."""
-        first, last = low * self.cell, np.minimum((high + 1) * self.cell, self.points) - 1
-        index = (first + last) // 2
-        return DrawnIntervals(index=index, half=np.maximum(last - index, 1))
 
 
 def normal_quantile(confidence: float) -> float:
@@ -218,12 +206,10 @@ class _Descents:
 
     def ends(self) -> npt.NDArray[np.int64]:
         """Return the bins of the lower and the upper end: groups by quantiles by two."""
-        law = self._law
-        width = law.children ** (law.levels - 1)
-        node = self._top(width)
-        for _ in range(law.levels - 1):
-            width //= law.children
-            node = self._down(node, width)
+        node = None
+        for level in reversed(range(self._law.levels)):
+            node = self._down(node, self._law.children**level)
+        assert node is not None  # noqa: S101 - there is a level
         return node.start.reshape(self._groups, self._quantiles, 2)
 
     def _children(self, start: npt.NDArray[np.int64], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -242,58 +228,46 @@ class _Descents:
         node_of = node_of.ravel()
         return noisy[node_of], inside[node_of]
 
-    def _top(self, width: int) -> _Node:
-        """Return the children of the root that the descents go to."""
-        noisy, exists = self._children(np.zeros(len(self._group), dtype=np.int64), width)
-        variance, fraction = self._law.noise.variance, self._fraction
-        present = exists.sum(axis=1)
-        after = np.arange(self._law.children + 1)
-        upto = _cumulated(noisy)
-        values = upto - fraction[:, None] * upto[:, -1:]  # R = (weight up to y) - p·(all weight)
-        inside = np.minimum(after, present[:, None])
-        # k children enter with factor 1-p, the others with -p; their noises are independent.
-        spread = variance * (
-            (1 - fraction[:, None]) ** 2 * inside + fraction[:, None] ** 2 * (present[:, None] - inside)
-        )
-        child = self._child(values, spread, present)
-        rows = np.arange(len(child))
-        return _Node(
-            start=child * width,
-            before=values[rows, child],
-            weight=noisy[rows, child],
-            before_variance=spread[rows, child],
-            weight_variance=np.full(len(child), variance),
-            covariance=-fraction * variance,
-        )
-
-    def _down(self, node: _Node, width: int) -> _Node:
-        """Return the children that the descents go to from the nodes where they are."""
-        noisy, exists = self._children(node.start, width)
+    def _down(self, node: _Node | None, width: int) -> _Node:
+        """Return the children that the descents go to from the nodes where they are, at first the root."""
+        start = np.zeros(len(self._group), dtype=np.int64) if node is None else node.start
+        noisy, exists = self._children(start, width)
         variance, present = self._law.noise.variance, exists.sum(axis=1)
-        # Consistency: the children are shifted equally so that they add up to the parent's estimate P.
-        missing = (node.weight - noisy.sum(axis=1)) / present
-        parts = np.where(exists, noisy + missing[:, None], 0.0)
-        values = node.before[:, None] + _cumulated(parts)
         inside = np.minimum(np.arange(self._law.children + 1), present[:, None])
-        share = inside / present[:, None]
-        # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r) (module docstring).
-        spread = (
-            node.before_variance[:, None]
-            + 2 * share * node.covariance[:, None]
-            + share**2 * node.weight_variance[:, None]
-            + variance * inside * (1 - share)
-        )
-        child = self._child(values, np.maximum(spread, 0.0), present)
+        if node is None:
+            parts, upto, p = noisy, _cumulated(noisy), self._fraction[:, None]
+            values = upto - p * upto[:, -1:]  # R = (weight up to y) - p·(all weight)
+            # k children enter with factor 1-p, the others with -p; their noises are independent.
+            spread = variance * ((1 - p) ** 2 * inside + p**2 * (present[:, None] - inside))
+        else:
+            # Consistency: the children are shifted equally so that they add up to the parent's estimate P.
+            missing = (node.weight - noisy.sum(axis=1)) / present
+            parts = np.where(exists, noisy + missing[:, None], 0.0)
+            values = node.before[:, None] + _cumulated(parts)
+            share = inside / present[:, None]
+            # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r) (module docstring).
+            spread = (
+                node.before_variance[:, None]
+                + 2 * share * node.covariance[:, None]
+                + share**2 * node.weight_variance[:, None]
+                + variance * inside * (1 - share)
+            )
+        spread = np.maximum(spread, 0.0)
+        child = self._child(values, spread, present)
+        if node is None:
+            weight_variance, covariance = np.full(len(child), variance), -self._fraction * variance
+        else:
+            weight_variance = variance * (1 - 1 / present) + node.weight_variance / present**2
+            passed = child * node.weight_variance / present**2
+            covariance = node.covariance / present + passed - variance * child / present
         rows = np.arange(len(child))
         return _Node(
-            start=node.start + child * width,
+            start=start + child * width,
             before=values[rows, child],
             weight=parts[rows, child],
-            before_variance=np.maximum(spread[rows, child], 0.0),
-            weight_variance=variance * (1 - 1 / present) + node.weight_variance / present**2,
-            covariance=node.covariance / present
-            + child * node.weight_variance / present**2
-            - variance * child / present,
+            before_variance=spread[rows, child],
+            weight_variance=weight_variance,
+            covariance=covariance,
         )
 
     def _child(self, values: Floats, spread: Floats, present: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

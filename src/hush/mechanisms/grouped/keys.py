@@ -136,7 +136,15 @@ class KeyThreshold:
     @property
     def threshold(self) -> int:
         """T: a key of one unit passes it with probability at most δ/keys."""
-        return threshold_for(self.sigma, self.delta, self.keys)
+        goal = math.log(self.delta.numerator) - math.log(self.delta.denominator) - math.log(self.keys)
+        # Mills: P[N > z] ≤ e^(-z²/2)/(z√2π), which falls with z. Bisection returns the upper end of a bracket of 2⁻¹⁰;
+        # the 1e-9 covers the float error of the logarithms.
+        low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
+        while high - low > 2.0**-10:
+            z = (low + high) / 2
+            low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
+        # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2]; the product is rounded up by more than its float error.
+        return 2 + math.ceil(float(self.sigma) * high * (1 + 1e-12))
 
     @property
     def event(self) -> Event:
@@ -198,16 +206,3 @@ def _exponential(x: Fraction) -> int:
         term = term * scaled // (_DENOMINATOR * k)
         total += term
     return total
-
-
-def threshold_for(sigma: Fraction, delta: Fraction, keys: int) -> int:
-    """Return T: a key of one unit passes it with probability at most δ/keys."""
-    goal = math.log(delta.numerator) - math.log(delta.denominator) - math.log(keys)
-    # Mills: P[N > z] ≤ e^(-z²/2)/(z√2π), which falls with z. Bisection returns the upper end of a bracket of 2⁻¹⁰;
-    # the 1e-9 covers the float error of the logarithms.
-    low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
-    while high - low > 2.0**-10:
-        z = (low + high) / 2
-        low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
-    # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2]; the product is rounded up by more than its float error.
-    return 2 + math.ceil(float(sigma) * high * (1 + 1e-12))

@@ -25,40 +25,18 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import BoundedRangeEvent, Event
 from hush.core import Number
 from hush.mechanisms.base import confidence_level
-from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Sparse
+from hush.mechanisms.grouped.base import DrawnByWeight, Histograms, Sparse
 from hush.noise import select_each, uniform_integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedMode:
+class GroupedMode(DrawnByWeight):
     """Draws a value of a public list in every group, the more likely the more weight it has."""
 
     values: int
     """The number of values of the list."""
-    epsilon: Fraction
-    row_weight: int = 1
-    """W, the weight of a row of a unit with no more than ``rows`` rows."""
-    rows: int = 1
-    """The number of rows that one unit counts for in one group, at most."""
-    contribution: Contribution = ONE_GROUP
-
-    @property
-    def span(self) -> int:
-        """M: the length of the interval in which all weights of a group change when one unit comes or goes."""
-        return self.row_weight * self.rows
-
-    @property
-    def rate(self) -> Fraction:
-        """The factor of weight in the exponent, at which all groups together are ε-DP."""
-        return self.epsilon / (self.span * self.contribution.cells)
-
-    @property
-    def event(self) -> Event:
-        """The privacy event of a draw in every group."""
-        return bounded_range_event(self.epsilon, self.contribution)
 
     def release(self, histograms: Sequence[Sparse]) -> npt.NDArray[np.int64]:
         """Return the number of the value that was drawn in each group."""
@@ -70,16 +48,6 @@ class GroupedMode:
         """Return α: with at least this probability the value has at most α rows fewer than the most common one."""
         miss = float(1 - confidence_level(confidence))
         return math.log(self.values / miss) / float(self.rate * self.row_weight)
-
-
-def bounded_range_event(epsilon: Fraction, contribution: Contribution) -> Event:
-    """Return the event of a draw in every group: bounded range in each group, ε over all groups together.
-
-    A unit that comes or goes changes at most ``groups`` groups, each within ε/groups. One that replaces another changes
-    a group within ε/groups if both are in it, or two groups within half of that each. Two draws of bounded range η
-    have, together, bounded range 2η, so the former is the worst.
-    """
-    return contribution.in_each_group(BoundedRangeEvent(epsilon=epsilon / contribution.groups))
 
 
 def draw_listed(rate: Fraction, every: Histograms, size: int) -> npt.NDArray[np.int64]:

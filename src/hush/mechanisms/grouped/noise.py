@@ -100,10 +100,9 @@ class _GroupedNoise:
         """Return one number of every group with noise."""
         return add(integers, self.draw(len(integers)))
 
-    @property
-    def singles(self) -> list[Any]:
-        """The independent noises that this one is the sum of."""
-        return [self]
+    def imagine(self, size: int) -> Floats:
+        """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
+        return np.asarray(_quantiles(self, size)[noise.permutation(size)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +138,6 @@ class GroupedLaplace(_GroupedNoise):
         """Draw the noise of ``size`` groups."""
         return noise.discrete_laplace(self.scale, size=size)
 
-    def imagine(self, size: int) -> Floats:
-        """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return np.asarray(_laplace_quantiles(float(self.scale), size)[noise.permutation(size)])
-
     @property
     def variance(self) -> float:
         """2r/(1-r)², r = e^(-1/scale)."""
@@ -168,14 +163,6 @@ class GroupedLaplace(_GroupedNoise):
         30
         """
         return math.ceil(float(self.scale) * -math.log(share))
-
-
-@lru_cache(maxsize=256)
-def _laplace_quantiles(scale: float, size: int) -> Floats:
-    """Return the quantiles of the discrete Laplace law at `middles`, computed as in `GroupedLaplace.error`."""
-    places = middles(size)
-    tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
-    return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
 
 
 _CONTINUOUS_FROM = 100
@@ -215,10 +202,6 @@ class GroupedGaussian(_GroupedNoise):
     def draw(self, size: int) -> npt.NDArray[Any]:
         """Draw the noise of ``size`` groups."""
         return noise.discrete_gaussian(self.sigma, size=size)
-
-    def imagine(self, size: int) -> Floats:
-        """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return np.asarray(_gaussian_quantiles(float(self.sigma), size)[noise.permutation(size)])
 
     @property
     def variance(self) -> float:
@@ -280,12 +263,16 @@ def _within(sigma: float) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=256)
-def _gaussian_quantiles(sigma: float, size: int) -> Floats:
-    """Return the quantiles of the discrete law at `middles`; for σ > 100 those of the continuous law, rounded."""
-    if sigma > _CONTINUOUS_FROM:
-        return np.asarray(np.rint(_normal_quantiles(size) * sigma))
+def _quantiles(law: Any, size: int) -> Floats:
+    """Return the quantiles of a law at `middles`; for σ > 100 those of the continuous law, rounded."""
     places = middles(size)
-    return np.asarray(np.sign(places) * np.searchsorted(_within(sigma), np.abs(places)))
+    if isinstance(law, GroupedLaplace):  # as in its `error`
+        scale = float(law.scale)
+        tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
+        return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
+    if law.sigma > _CONTINUOUS_FROM:
+        return np.asarray(np.rint(_normal_quantiles(size) * float(law.sigma)))
+    return np.asarray(np.sign(places) * np.searchsorted(_within(float(law.sigma)), np.abs(places)))
 
 
 @lru_cache(maxsize=16)
@@ -345,11 +332,6 @@ class SummedNoise:
     times: int
 
     @property
-    def singles(self) -> list[GroupedNoise]:
-        """The independent noises that this one is the sum of."""
-        return [self.law] * self.times
-
-    @property
     def variance(self) -> float:
         """The variance of the sum: ``times`` that of the law."""
         return self.times * self.law.variance
@@ -359,21 +341,15 @@ class SummedNoise:
         if self.times <= _MOST_EXACT_NOISES:
             return math.ceil(sum_error([(Fraction(1), self.law)] * self.times, float(confidence)))
         missing = float(1 - confidence)
-        if missing < _RAREST_MISS:
-            return math.ceil(self._chernoff(missing))
-        # Cornish, Fisher: z + (z³ - 3z)·κ₄/24. Laplace noise has the excess 3, a sum of n of them 3/n; Gaussian none.
-        z = NormalDist().inv_cdf(1 - missing / 2)
-        excess = self.law.excess / self.times
-        return math.ceil(math.sqrt(self.variance) * (z + (z**3 - 3 * z) * excess / 24) + 0.5)
-
-    def _chernoff(self, missing: float) -> float:
-        """Return min over θ of (n·ln E[e^θX] + ln(2/missing))/θ: P[|X| > t] ≤ 2·E[e^θX]ⁿ·e^(-θt)."""
+        if missing >= _RAREST_MISS:
+            return math.ceil(_normal_half_width([(Fraction(1), self)], float(confidence)))
+        # Chernoff: P[|X| > t] ≤ 2·E[e^θX]ⁿ·e^(-θt), so t = min over θ of (n·ln E[e^θX] + ln(2/missing))/θ.
         target = math.log(2 / missing)
         if isinstance(self.law, GroupedGaussian):  # E[e^θX] ≤ e^(θ²σ²/2) (Canonne, Kamath, Steinke 2020)
-            return math.sqrt(2 * target * self.times) * float(self.law.sigma)
+            return math.ceil(math.sqrt(2 * target * self.times) * float(self.law.sigma))
         scale = float(self.law.scale)  # E[e^θX] ≤ 1/(1 - θ²·scale²), as of the continuous law
         shares = [step / 200 for step in range(1, 200)]
-        return min((target - self.times * math.log1p(-share * share)) * scale / share for share in shares)
+        return math.ceil(min((target - self.times * math.log1p(-share * share)) * scale / share for share in shares))
 
     def falls_to(self, share: float) -> int:
         """Return a distance beyond which less than a share of the law lies on either side."""
@@ -401,31 +377,34 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     summed = any(isinstance(law, SummedNoise) for _, law in parts)
     if summed and sum(law.times for _, law in parts) > _MOST_EXACT_NOISES:
         return _normal_half_width(parts, confidence)
-    parts = [(factor, single) for factor, law in parts for single in law.singles]
-    if all(isinstance(law, GroupedGaussian) for _, law in parts):
-        spread = math.hypot(
-            *(float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian))
-        )
-        return (
-            Fraction(NormalDist().inv_cdf((1 + confidence) / 2) * spread)
-            + sum((factor for factor, _ in parts), Fraction(0)) / 2
-        )
-    if 1 - confidence < _RAREST_MISS:  # masses are not known that far out: a union bound over the noises
-        certain = 1 - (1 - confidence) / len(parts)
-        return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
+    parts = [(factor, _single(law)) for factor, law in parts for _ in range(law.times)]
+    sigmas = [float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian)]
+    if len(sigmas) == len(parts):
+        width = NormalDist().inv_cdf((1 + confidence) / 2) * math.hypot(*sigmas)
+        return Fraction(width) + sum((factor for factor, _ in parts), Fraction(0)) / 2
+    if 1 - confidence < _RAREST_MISS:  # masses are not known that far out
+        return _union_bound(parts, confidence)
     scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, GroupedLaplace)]
     return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
+
+
+def _single(law: GroupedNoise | SummedNoise) -> GroupedNoise:
+    return law.law if isinstance(law, SummedNoise) else law
+
+
+def _union_bound(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
+    certain = 1 - (1 - confidence) / len(parts)
+    return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
 
 
 def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
     """Return the half-width of a sum of many noises: Cornish and Fisher's, or a union bound for a rare miss."""
     if 1 - confidence < _RAREST_MISS:
-        certain = 1 - (1 - confidence) / len(parts)
-        return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
+        return _union_bound(parts, confidence)
     variance = fourth = 0.0
     for factor, law in parts:
         spread = float(factor) ** 2 * law.variance
-        variance, fourth = variance + spread, fourth + law.singles[0].excess * spread**2 / law.times
+        variance, fourth = variance + spread, fourth + _single(law).excess * spread**2 / law.times
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
     # Half a step of each lattice is added: the normal law is continuous.
@@ -489,7 +468,15 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
     masses: Floats = np.ones(1)
     slack = 0.0
     for (scale, factor), repeats in Counter(scales[:-1]).items():
-        further, weights = _points(scale, repeats)
+        # The law of so many noises of a scale, at multiples of a stride. Beyond 16 scales lies 1e-7 of the mass of one.
+        stride = max(1, math.ceil(_SCALES_KEPT * scale / _POINTS_OF_A_LAW))
+        last = math.ceil(_SCALES_KEPT * scale / stride) + 1
+        single: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
+        single /= single.sum()
+        weights = single
+        for _ in range(repeats - 1):
+            weights = np.convolve(weights, single)
+        further = np.arange(-repeats * last, repeats * last + 1, dtype=np.float64) * stride
         points = np.add.outer(points, further * factor).ravel()
         masses = np.multiply.outer(masses, weights).ravel()
         if len(points) > 16 * _POINTS_OF_A_LAW:  # move them to fewer places, by half the distance of two at most
@@ -505,29 +492,9 @@ def _laplace_half_width(scales: tuple[tuple[float, float], ...], confidence: flo
         tail = np.exp(-rate * (np.abs(beyond + 0.5) + 0.5)) / (1 + math.exp(-rate))  # P[X > k], or P[X ≤ k] for k < 0
         return 2 * float(masses @ np.where(beyond >= 0, tail, 1 - tail))
 
-    low, high = (
-        0.0,
-        sum(
-            weight * (scale_of_law * math.log(2 * len(scales) / (1 - confidence)) + 1)
-            for scale_of_law, weight in scales
-        ),
-    )
+    low = 0.0
+    high = sum(weight * (scale * math.log(2 * len(scales) / (1 - confidence)) + 1) for scale, weight in scales)
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if outside(middle) <= 1 - confidence else (middle, high)
     return float(f"{high + slack:.9g}")
-
-
-def _points(scale: float, repeats: int) -> tuple[Floats, Floats]:
-    """Return points, multiples of a stride, and the masses of a sum of ``repeats`` noises of one scale there.
-
-    Beyond 16 scales lies 1e-7 of the mass of one.
-    """
-    stride = max(1, math.ceil(_SCALES_KEPT * scale / _POINTS_OF_A_LAW))
-    last = math.ceil(_SCALES_KEPT * scale / stride) + 1
-    single: Floats = np.exp(-np.abs(np.arange(-last, last + 1, dtype=np.float64)) * (stride / scale))
-    single /= single.sum()
-    masses = single
-    for _ in range(repeats - 1):
-        masses = np.convolve(masses, single)
-    return np.arange(-repeats * last, repeats * last + 1, dtype=np.float64) * stride, masses

@@ -129,11 +129,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from hush.accounting import Event
 from hush.core import InvalidValueError
 from hush.core.numbers import assign
-from hush.mechanisms.grouped.base import ONE_GROUP, Contribution, Histograms, Integers, Sparse
-from hush.mechanisms.grouped.mode import bounded_range_event
+from hush.mechanisms.grouped.base import DrawnByWeight, Histograms, Integers, Sparse
 from hush.noise import select_each, uniform_integers
 
 END_WEIGHT = 10
@@ -219,10 +217,25 @@ class PointRuns:
         # The weight below a bin and up to it, less the target:
         below, above = (upto[ends] - (upto[edges[:-1]] + self.targets)[group] for ends in (slice(-1), slice(1, None)))
         self._least = self._floors(below, above, edges)
-        radius = law.cut + (law.spread if law.ties is None else law.ties.spread)
         # Bins beyond the cut join the outer runs: their score is -C either way.
+        radius = law.cut + (law.spread if law.ties is None else law.ties.spread)
         near = (above > -radius) & (below < radius)
-        self._lay(group[near], start[near], stop[near], below[near], above[near], radius)
+        group, start, stop, below, above = (column[near] for column in (group, start, stop, below, above))
+        # The runs of each group: the points below all bins, a run for each bin, the points above all bins.
+        runs = np.bincount(group, minlength=len(self._totals)) + 2
+        self._group = np.repeat(np.arange(len(runs)), runs)
+        self._last = np.cumsum(runs) - 1
+        self._first = self._last - runs + 1
+        inner = np.arange(1, len(group) + 1) + 2 * group
+        # The points of one side, and the ends that count as points, of all groups together:
+        largest = 2 * (END_WEIGHT + 2) * self._points * len(runs)
+        form = np.int64 if largest < _LARGEST_MACHINE_SUM else object
+        self._start, self._stop = np.zeros((2, len(self._group)), dtype=form)
+        self._start[inner], self._start[self._last] = start, self._points
+        self._stop[inner + 1] = stop  # of the bin before
+        self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._totals.dtype)
+        self._below[inner], self._below[inner + 1], self._below[self._first] = below, above, -radius
+        self._upto[inner], self._upto[inner - 1], self._upto[self._last] = above, below, radius
 
     @cached_property
     def targets(self) -> Integers:
@@ -245,27 +258,6 @@ class PointRuns:
         a, b, cut = ties.gamma.numerator, ties.gamma.denominator, self._law.cut
         # ⌊γ·(X - θ)⌋ for near pairs and ⌊γ·(θ - X)⌋ for far triples, as whole distances.
         return np.clip(more * a // b, 0, cut), np.clip(-more * a // b, 0, cut)
-
-    def _lay(
-        self, group: Integers, start: Integers, stop: Integers, below: Integers, above: Integers, radius: int
-    ) -> None:
-        """Lay out the runs of each group: the points below all bins, a run for each bin, the points above all bins."""
-        runs = np.bincount(group, minlength=len(self._totals)) + 2
-        self._group = np.repeat(np.arange(len(runs)), runs)
-        self._last = np.cumsum(runs) - 1
-        self._first = self._last - runs + 1
-        inner = np.arange(1, len(group) + 1) + 2 * group
-        largest = (
-            2 * (END_WEIGHT + 2) * self._points * len(runs)
-        )  # the points of one side, and the ends that count as points
-        self._start, self._stop = np.zeros(
-            (2, len(self._group)), dtype=np.int64 if largest < _LARGEST_MACHINE_SUM else object
-        )
-        self._start[inner], self._start[self._last] = start, self._points
-        self._stop[inner + 1] = stop  # of the bin before
-        self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._totals.dtype)
-        self._below[inner], self._below[inner + 1], self._below[self._first] = below, above, -radius
-        self._upto[inner], self._upto[inner - 1], self._upto[self._last] = above, below, radius
 
     def runs(self, shift: int | Integers) -> tuple[Integers, Integers, Integers, Integers]:
         """Return each run's group, its first point, its end, and the distance of its points from target t + shift.
@@ -295,12 +287,6 @@ class PointRuns:
         low, high, *middle = (np.where(far, number, 2 * number + kind) for number in points)
         low, high = np.maximum(low, -1), np.minimum(high, self._points)
         return DrawnPoints(low=low, high=high, middle=middle[0] if middle else None, far=far if middle else None)
-
-    def draw_single(self) -> Integers:
-        """Draw each group's point for the target itself, with a probability proportional to e^(rate·score)."""
-        _, begin, end, distance = self.runs(np.zeros((1, 1), dtype=self._totals.dtype))
-        _, (points,) = draw_tuples(self._group, [TupleKind(distance=distance, begin=begin, end=end)], self._law.rate)
-        return points
 
     def _tuples(self, shifts: Sequence[int], least: Integers, beyond: int) -> TupleKind:
         """Return the runs of points for the targets t + shift, one side a shift, with distances of at least ``least``.
@@ -402,23 +388,17 @@ _HARMLESS_EXPONENT = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedQuantile:
+class GroupedQuantile(DrawnByWeight):
     """Draws a quantile of every group's values on a line of grid points, and an interval around it."""
 
     fraction: Fraction
     """Which quantile; 0 for the least value and 1 for the greatest."""
     points: int
     """The number of grid points of the line."""
-    epsilon: Fraction
     confidence: float = 0.95
     """The probability with which intervals hold."""
     cell: int = 1
     """The number of neighbouring points that share one cell of a histogram."""
-    row_weight: int = 1
-    """W, the weight of a row of a unit with no more than ``rows`` rows."""
-    rows: int = 1
-    """The number of rows that one unit counts for in one group, at most."""
-    contribution: Contribution = ONE_GROUP
     fixed_size: bool = False
     """Whether neighbours replace one row by another of the same group, so that the number of rows is public."""
     spread: int = field(init=False)
@@ -436,8 +416,36 @@ class GroupedQuantile:
             raise InvalidValueError("fraction", got=float(self.fraction), allowed=allowed)
         if self.fixed_size and self.contribution.cells > 1:
             raise InvalidValueError("fixed_size", got=True, allowed="False where a unit counts in several groups")
-        assign(self, spread=self._spread(self.confidence))
-        assign(self, cut=self._cut(), rank=self._rank() if self._extreme else 0, ties=self._ties())
+        spread, rate, points, a, b = (
+            self._spread(self.confidence),
+            float(self.rate),
+            math.log(self.points),
+            self.fraction.numerator,
+            self.fraction.denominator,
+        )
+        # C: at this distance all candidates together weigh e⁻²⁰. Pairs have two points, far triples three, each
+        # anywhere among the points and the ends.
+        anywhere = math.log(END_WEIGHT + 1) + points
+        cut = math.ceil(((2 if self._extreme else 3) * anywhere + _CUT_EXPONENT) / rate)
+        # r: candidates beyond all points then hardly ever win. Of a pair at the targets, one with the outer point
+        # beyond all rows weighs w·e^(-rate·(r - k)), w being the weight of all that may lie there, and one with both
+        # points beyond, of which the inner one has no other place there than points, w·points·e^(-rate·(r + k)): each
+        # is at most half of what the confidence leaves.
+        outer = anywhere + math.log(2 / (1 - self.confidence))
+        inside = max(math.ceil(outer / rate) + spread, math.ceil((outer + points) / rate) - spread)
+        # Near pairs only, on short lines, at the ends, and where both points aim at the target itself.
+        ties = None
+        if not self._extreme and spread and self.points >= _FEWEST_POINTS_WITH_TIES:
+            gamma = Fraction(max(a, b - a), b)
+            wrong = 3 * points  # the logarithm of the number of triples: each of three points may lie anywhere
+            ties = Ties(
+                spread=spread + math.ceil((wrong + 2) / rate),
+                window=math.ceil((wrong + 3 + _DOUBT_EXPONENT) / (rate * float(gamma))),
+                harmless=max(self._row, math.ceil(_HARMLESS_EXPONENT / rate)),
+                doubt=math.ceil(_DOUBT_EXPONENT / (rate * float(gamma))),
+                gamma=gamma,
+            )
+        assign(self, spread=spread, cut=cut, rank=inside if self._extreme else 0, ties=ties)
 
     @property
     def span(self) -> int:
@@ -446,20 +454,10 @@ class GroupedQuantile:
         return 2 * (b if self.fixed_size else max(a, b - a)) * self.row_weight * self.rows
 
     @property
-    def rate(self) -> Fraction:
-        """The factor of scores in the exponent, at which all groups together are ε-DP."""
-        return self.epsilon / (self.span * self.contribution.cells)
-
-    @property
     def reach(self) -> int:
         """The distance from the target up to which the histogram must be known point by point."""
         near = self.cut + self.spread
         return near if self.ties is None else max(near, self.cut + self.ties.spread, self.ties.window)
-
-    @property
-    def event(self) -> Event:
-        """The privacy event of a draw in every group."""
-        return bounded_range_event(self.epsilon, self.contribution)
 
     def release(self, histograms: Sequence[Sparse]) -> DrawnIntervals:
         """Draw the quantile of every group, as a grid point, and the half-width of its interval."""
@@ -472,7 +470,11 @@ class GroupedQuantile:
 
         Nothing is known of its interval, but it takes half as many rows (`rows_needed`).
         """
-        return PointRuns(self, histograms).draw_single() if len(histograms) else np.zeros(0, dtype=np.int64)
+        if not len(histograms):
+            return np.zeros(0, dtype=np.int64)
+        runs = PointRuns(self, histograms)
+        group, begin, end, distance = runs.runs(np.zeros((1, 1), dtype=np.int64))
+        return draw_tuples(group, [TupleKind(distance=distance, begin=begin, end=end)], self.rate)[1][0]
 
     def error(self, confidence: float = 0.95) -> float:
         """Return the distance, in rows, at which the interval's points aim: about the error of the quantile.
@@ -495,7 +497,7 @@ class GroupedQuantile:
         A point at each target, at the least, stands against all points and what counts as such beyond them, on both
         sides: a target must lie so many rows inside that e^(rate·distance) exceeds the square of their number.
         """
-        against = 2 * (math.log(END_WEIGHT + 1) + self._log_points)
+        against = 2 * (math.log(END_WEIGHT + 1) + math.log(self.points))
         inside = (self.spread + against / float(self.rate)) / self._row
         return inside / float(min(self.fraction, 1 - self.fraction))
 
@@ -508,52 +510,15 @@ class GroupedQuantile:
         """The weight of a row in scores."""
         return self.fraction.denominator * self.row_weight
 
-    @property
-    def _log_points(self) -> float:
-        return math.log(self.points)
-
     def _spread(self, confidence: float) -> int:
         """Return k, the distance from the target at which the two points aim."""
         speed = float(self.rate * self._row)
-        if speed >= self.fraction.denominator * (2 * self._log_points + _CERTAINTY):
+        if speed >= self.fraction.denominator * (2 * math.log(self.points) + _CERTAINTY):
             # At a miss of 1/b of a row all pairs together weigh points²·e^(-speed/b) of the right one: e⁻²⁰ here.
             return 0
         # κ = k·rate solves (1 + κ)/2·e^(-κ) = 1 - confidence (module docstring); rounded up.
         rows = _far_enough(1 - confidence) / speed + min(speed, _LARGEST_ROW_RATE) * _GAP_SHARE
         return math.ceil(rows * self._row)
-
-    def _cut(self) -> int:
-        """Return C: the distance at which all candidates together weigh e⁻²⁰."""
-        # Pairs have two points, far triples three, each anywhere among the points and the ends.
-        sides = 2 if self._extreme else 3
-        return math.ceil((sides * (math.log(END_WEIGHT + 1) + self._log_points) + _CUT_EXPONENT) / float(self.rate))
-
-    def _ties(self) -> Ties | None:
-        """Return the parameters of ties and far triples; None where there are near pairs only."""
-        if self._extreme or not self.spread or self._log_points < math.log(_FEWEST_POINTS_WITH_TIES):
-            return None
-        a, b = self.fraction.numerator, self.fraction.denominator
-        gamma, speed = Fraction(max(a, b - a), b), float(self.rate)
-        # The logarithm of the number of triples: each of three points may lie anywhere.
-        wrong = 3 * self._log_points
-        return Ties(
-            spread=self.spread + math.ceil((wrong + 2) / speed),
-            window=math.ceil((wrong + 3 + _DOUBT_EXPONENT) / (speed * float(gamma))),
-            harmless=max(self._row, math.ceil(_HARMLESS_EXPONENT / speed)),
-            doubt=math.ceil(_DOUBT_EXPONENT / (speed * float(gamma))),
-            gamma=gamma,
-        )
-
-    def _rank(self) -> int:
-        """Return r for the least and the greatest value: candidates beyond all points then hardly ever win.
-
-        Of a pair at the targets, one with the outer point beyond all rows weighs w·e^(-rate·(r - k)), w being the
-        weight of all that may lie there, and one with both points beyond, of which the inner one has no other place
-        there than points, w·points·e^(-rate·(r + k)): each is at most half of what the confidence leaves.
-        """
-        points, k, rate = self._log_points, self.spread, float(self.rate)
-        outer = math.log(END_WEIGHT + 1) + points + math.log(2 / (1 - self.confidence))
-        return max(math.ceil(outer / rate) + k, math.ceil((outer + points) / rate) - k)
 
 
 @lru_cache(maxsize=256)
