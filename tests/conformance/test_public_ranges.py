@@ -108,7 +108,7 @@ def test_keys_are_the_values_that_the_table_has(engine: SqlEngine) -> None:
 
 def test_a_file_that_changes_is_clamped_into_the_plan_and_looked_at_again(engine: SqlEngine, tmp_path) -> None:
     before = asked(engine, "SUM(qty * fixed)")
-    bound = max(noise.sensitivity.linf for noise in before.noises)
+    bound = max(noise.law.sensitivity * noise.law.contribution.units for noise in before.noises)
     dear = [Decimal("9999.00")] * 3
     later = PRICES | {"fixed": pa.array(dear, pa.decimal128(9, 2))}
     pq.write_table(pa.table(later), tmp_path / "prices.parquet")

@@ -1,4 +1,4 @@
-"""What an engine (`hush.engines.sql_engine.SqlEngine`) returns, and how much there is to do for it."""
+"""The results of an engine (`hush.engines.sql_engine.SqlEngine`), and how much there is to do for it."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spre
     owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
 
     def made_by(relation: Relation) -> _Made:
-        """Return the rows that a relation makes of those in its tables."""
+        """Return how many rows a relation makes of the rows in its tables."""
         match relation:
             case Scan() if not relation.public:
                 return _Made(1, STORED if owned else 1, lambda sizes: sizes.get(relation.table, DEFAULT_ROWS))

@@ -175,7 +175,7 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
 
 
 def _grid_ends(type_: Type, step: Fraction) -> tuple[Fraction | None, Fraction | None]:
-    """Return the outermost points of the grid within the bounds: what is rounded to the step stays between them."""
+    """Return the outermost points of the grid within the bounds, between which rounding to the step stays."""
     low = None if type_.lower is None else -((-type_.lower) // step) * step
     return low, None if type_.upper is None else type_.upper // step * step
 
@@ -358,7 +358,7 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
 
 
 def _rounded(number: Scalar, step: Fraction, low: Fraction | None, high: Fraction | None) -> Scalar:
-    """Return a number between two ends, of which one may be open, rounded to a step."""
+    """Return a number between two ends, one of them perhaps open, rounded to a step."""
     greatest = None if low is None or high is None else max(abs(low), abs(high))
     return unscaled(scaled(number, step, greatest), step)
 

@@ -57,7 +57,7 @@ COMPUTED: dict[Op, Computation] = {}
 
 
 def computes(*operations: Op) -> Callable[[Computation], Computation]:
-    """Return a decorator for what computes some operations."""
+    """Return a decorator for the function that computes some operations."""
 
     def noted(computation: Computation) -> Computation:
         COMPUTED.update(dict.fromkeys(operations, computation))
