@@ -14,26 +14,25 @@ off by E_i in total variation, the product measure is off by Π(1+E_i) − 1, an
 **Places.** A loss is a rounded sum of rounded numbers: y is off by at most η. The rest's profile is evaluated with an
 error bound that holds for every argument within η, and e^{-cy} changes by a factor e^{±cη}.
 
-**Rests.** Nothing: δ_R(x) = (1 − e^x)₊. Laplace and bounded-range steps: the expansion of :mod:`.closed_forms` in
-double precision. Anything else with a closed form (Gaussians, one other pair): ball arithmetic, atom by atom.
+**Rests.** Nothing, with δ_R(x) = (1 − e^x)₊, and Laplace and bounded-range steps: the expansion of :mod:`.closed_forms`
+in double precision. Anything else with a closed form (Gaussians, one other pair): ball arithmetic, atom by atom.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
 from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import UNIT, Floats
-from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile, tilt
-from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
+from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile
+from hush.accounting.profile.cumulant import Cumulant, log_kappa
+from hush.accounting.profile.method import NOTHING_KNOWN, FittedMethod, LogInterval, Method
 from hush.core.rounding import Ball, ball, flint, precision, up
 
 _MAX_ATOMS = 4_000_000
@@ -51,27 +50,6 @@ _DROPPED_MASS = 1e-18
 """Masses of the window that together are less than this are dropped, and counted in E."""
 _MAX_WINDOW_POINTS = 1_500_000
 _CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
-
-
-class _Rest(Protocol):
-    max_arguments: int
-    """The largest number of arguments of one evaluation."""
-
-    def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
-        """Return e^{cx − scale}·δ_R(x), and an error that holds for every argument of δ_R within η of x."""
-        ...
-
-
-class _NoRest:
-    max_arguments = _MAX_ATOMS
-
-    def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
-        # δ(x) = (1 − e^x)₊ has slope −e^x below 0 and 0 above: an argument off by η moves it by at most η·e^{x+η},
-        # with 1 + 1e-6 for e^η.
-        below = np.minimum(x, 0.0)
-        value = -np.expm1(below)
-        wrong = 8 * UNIT * value + np.where(x < eta, eta * np.exp(below) * (1 + 1e-6), 0.0)
-        return tilt(x, value, wrong, c, scale)
 
 
 class _InBalls:
@@ -110,7 +88,7 @@ class _InBalls:
         return value, error * (1 + 1e-9)
 
 
-class Conditioning(Method):
+class Conditioning(FittedMethod):
     """Certified ends for a composition of atoms and a rest with a closed form."""
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
@@ -189,37 +167,22 @@ class Conditioning(Method):
             upper=min(0.0, front + math.log(upper) + slack + UNIT * 8 * abs(math.log(upper))) if upper > 0 else 0.0,
         )
 
-    def _tilt(self, c: float, epsilon: float) -> float:
-        """Return c, cut off where the rounding of c·y would matter."""
-        return min(c, 1e9 / (1 + epsilon))
-
-    def log_delta(self, epsilon: float) -> LogInterval:
-        saddle = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
-        if saddle is None:
-            return NOTHING_KNOWN
-        return self._at(epsilon, self._tilt(saddle[0], epsilon))
+    def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
+        tilt = min(c, 1e9 / (1 + epsilon))  # cut off where the rounding of c·y would matter
+        return None if self._product(tilt) is None else lambda x: self._at(x, tilt)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        start = SaddlePoint(self.cumulant, largest=self.largest).at_delta(target.lower)
-        if start is None:
-            return 0.0, math.inf
-        slope, guess = start
-        c = self._tilt(slope, guess)
-        if self._product(c) is None:
-            return 0.0, math.inf
-        lower, upper = invert(lambda x: self._at(x, c), target, guess=guess, slope=slope, largest=self.largest)
-        product = self._product(c)
+        lower, upper = super().epsilon(target)
+        sizes = [product[0].size for product in self._products.values() if product is not None]
         narrow = math.isfinite(upper) and upper - lower <= _ACCEPTED_WIDTH * upper
-        if narrow or product is None or product[0].size > _MAX_REPEATED_ATOMS:
+        if narrow or not sizes or max(sizes) > _MAX_REPEATED_ATOMS:
             return lower, upper
-        # One tilt does not serve where the curve bends within a rounding of an atom.
-        again = invert(self.log_delta, target, guess=min(guess, upper), slope=slope, largest=self.largest)
+        # One tilt does not serve where the curve bends within a rounding of an atom: then each ε gets its own.
+        again = Method.epsilon(self, target)
         return max(lower, again[0]), min(upper, again[1])
 
 
-def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> _Rest | None:
-    if not pairs:
-        return _NoRest()
+def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> FloatExpansion | _InBalls | None:
     if all(pair.terms_shape() is not None for pair in pairs):
         return FloatExpansion(pairs, _MAX_ATOMS) if FloatExpansion.suits(pairs) else None
     if all(pair.gaussian() is not None for pair in pairs) or sum(pairs.values()) == 1:

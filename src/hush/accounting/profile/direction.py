@@ -14,7 +14,7 @@ from fractions import Fraction
 from hush.accounting.description import Description
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion
 from hush.accounting.profile.conditioning import Conditioning, common_measure
-from hush.accounting.profile.contour import ContourMethod, Lattice, SmoothedContour, WideContourMethod
+from hush.accounting.profile.contour import WIDER, Contour, Lattice, SmoothedContour
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.method import LogInterval, Method
@@ -84,11 +84,11 @@ class Direction:
         expands = Expansion.suits(pairs)
         few_steps = sum(pairs.values()) <= _MAX_EXPANSION_STEPS
         if lattice is not None:
-            yield ContourMethod(cumulant, largest=largest, lattice=lattice)
+            yield Contour(cumulant, largest=largest, lattice=lattice)
         if expands and lattice is None and few_steps:
             yield Expansion(cumulant, largest=largest)
         if lattice is None:
-            yield ContourMethod(cumulant, largest=largest)
+            yield Contour(cumulant, largest=largest)
         yield TailBounds(cumulant, largest=largest)
         if expands and not (lattice is None and few_steps):
             yield Expansion(cumulant, largest=largest)
@@ -101,7 +101,7 @@ class Direction:
         # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
         if len(pairs) <= _MAX_WIDE_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
             if lattice is None:
-                yield WideContourMethod(cumulant, largest=largest)
+                yield Contour(cumulant, largest=largest, nodes=WIDER * cumulant.affordable())
             yield SmoothedContour(cumulant, largest=largest)
 
     def likely_delta(self, epsilon: float) -> float:
