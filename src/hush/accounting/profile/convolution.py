@@ -48,8 +48,8 @@ from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Complexes, Floats, Range
 from hush.accounting.pairs.loss_cells import gaussian_cells
-from hush.accounting.profile.conditioning import LatticeLaw, groups
 from hush.accounting.profile.cumulant import Cumulant, log_kappa
+from hush.accounting.profile.lattices import LatticeLaw, groups
 from hush.accounting.profile.method import FittedMethod, LogInterval, invert
 
 _MAX_STEPS = 100_000

@@ -1,4 +1,4 @@
-"""The choice of a method: the closed form, the contour, the expansion, the atoms one by one, or the grid.
+"""The choice of a method: the closed form, the contour, the expansion, or the grid.
 
 Each method offers certified ends of ln δ(ε) for the pairs of a composition in one direction; the infinite-loss mass is
 added outside. Methods are tried from the cheapest until the width is within the goal; the answer is the best upper end
@@ -13,10 +13,10 @@ from fractions import Fraction
 
 from hush.accounting.description import Description
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion
-from hush.accounting.profile.conditioning import Conditioning, common_measure
 from hush.accounting.profile.contour import WIDER, Contour, Lattice, SmoothedContour
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
+from hush.accounting.profile.lattices import common_measure
 from hush.accounting.profile.method import LogInterval, Method
 from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
@@ -92,8 +92,6 @@ class Direction:
         yield TailBounds(cumulant, largest=largest)
         if expands and not (lattice is None and few_steps):
             yield Expansion(cumulant, largest=largest)
-        if Conditioning.suits(pairs):
-            yield Conditioning(cumulant, largest=largest)
         convolves = Convolution.suits(pairs)
         if convolves:
             yield Convolution(cumulant, largest=largest)

@@ -1,27 +1,13 @@
-"""Few steps with atoms on incommensurable lattices: condition on the atoms, and use a closed form for the rest.
+"""Tilted laws of atoms: the losses of pairs that share a lattice, from their certified moments.
 
-Split a composition into pairs with purely atomic losses, in groups on common lattices, and a *rest* R whose profile
-δ_R is known at every real argument. Conditioning on the atoms' loss l,
-
-    δ(ε) = Σ_l p(l)·δ_R(ε − l) = e^{K_A(c) − cε} · Σ_l w(l)·G(l − ε),   G(y) = e^{-cy}·δ_R(−y),
-
-for any c > 0, where w is the product of the groups' tilted laws (:class:`LatticeLaw`) and K_A the sum of their
-cumulants (G is scaled by e^{-K_R(c)} besides): near the saddle point every factor is of moderate size for any δ.
-
-**Masses.** δ_R(x) ≤ κ(c)e^{K_R(c) − cx} (:mod:`.tail_bounds`), so 0 ≤ G ≤ B = κ(c)·e^{K_R(c)}. If group i is
-off by E_i in total variation, the product measure is off by Π(1+E_i) − 1, and the sum by at most B times that.
-
-**Places.** A loss is a rounded sum of rounded numbers: y is off by at most η. The rest's profile is evaluated with an
-error bound that holds for every argument within η, and e^{-cy} changes by a factor e^{±cη}.
-
-**Rests.** Nothing, with δ_R(x) = (1 − e^x)₊, and Laplace and bounded-range steps: the expansion of :mod:`.closed_forms`
-in double precision. Anything else with a closed form (Gaussians, one other pair): ball arithmetic, atom by atom.
+Steps with atoms on one lattice (responses, discrete Laplace and Gaussian noise) are one law of losses, which
+:mod:`.convolution` takes as it is. Pairs whose lattices have no useful common measure stay in groups of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,164 +16,15 @@ import numpy as np
 from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import UNIT, Floats
-from hush.accounting.profile.closed_forms import FloatExpansion, closed_profile
-from hush.accounting.profile.cumulant import Cumulant, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, FittedMethod, LogInterval, Method
-from hush.core.rounding import Ball, ball, flint, precision, up
+from hush.accounting.profile.cumulant import Cumulant
+from hush.core.rounding import precision, up
 
-_MAX_ATOMS = 4_000_000
-_MAX_BALL_ATOMS = 6_000
-"""The largest number of atoms at which the rest's profile is evaluated in ball arithmetic."""
-_DROPPED_PRODUCT_MASS = 1e-16
-"""The tilted mass of the smallest atoms of a product that are dropped together, and counted as an error."""
-_ACCEPTED_WIDTH = 1e-9
-"""The relative width of ε at which no second search with a tilt of its own for each ε is made."""
-_MAX_REPEATED_ATOMS = 200_000
-"""The largest number of atoms that are computed anew at every step of a search."""
 _WINDOW_NATS = 42.0
 """The window leaves out a tilted mass of e^{-42} on either side."""
 _DROPPED_MASS = 1e-18
 """Masses of the window that together are less than this are dropped, and counted in E."""
 _MAX_WINDOW_POINTS = 1_500_000
 _CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-24, 33) / 8)
-
-
-class _InBalls:
-    """The profile of a composition of Gaussians, or of one pair, in ball arithmetic."""
-
-    max_arguments = _MAX_BALL_ATOMS
-
-    def __init__(self, pairs: Mapping[Pair, int], *, reverse: bool) -> None:
-        self.pairs = pairs
-        self.reverse = reverse
-
-    def _profile(self, x: Ball) -> Ball:
-        return closed_profile(self.pairs, x, reverse=self.reverse)
-
-    def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
-        value, error = np.zeros(x.shape), np.zeros(x.shape)
-        certain = flint().arb(1)
-        away = max(4 * eta, 1 / c)
-        for i, argument in enumerate(x):
-            bits = 96
-            while True:
-                with precision(bits):
-                    loss = ball(float(argument))
-                    delta = self._profile(loss)
-                    if (delta.is_finite() and delta.rel_accuracy_bits() > 50) or bits > 3000:
-                        break
-                bits *= 4
-            with precision(bits):
-                # |δ'(x')| ≤ P(Z > x') ≤ 1, and ≤ δ(x−s)/(1−e^{-s/2}) for x' ≥ x − s/2: 1 − e^{x-s-Z} is no less there.
-                slope = certain.min(self._profile(loss - ball(away)) / -(-ball(away) / 2).expm1())
-                front = (ball(c) * loss - ball(scale)).exp()
-                delta, slope = delta * front, (slope if slope.is_finite() else certain) * front * ball(eta)
-            middle = max(float(delta.mid()), 0.0)
-            value[i] = middle
-            error[i] = float(delta.rad()) + float(slope.abs_upper()) + 4 * UNIT * middle + 1e-320
-        return value, error * (1 + 1e-9)
-
-
-class Conditioning(FittedMethod):
-    """Certified ends for a composition of atoms and a rest with a closed form."""
-
-    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        super().__init__(cumulant, largest=largest)
-        self.laws = groups(cumulant.pairs)
-        smooth = {pair: count for pair, count in cumulant.pairs.items() if pair.lattice() is None}
-        self.beyond = Cumulant(Description(pairs=smooth), reverse=cumulant.reverse)
-        self.rest = _rest(smooth, reverse=cumulant.reverse)
-        self._products: dict[float, tuple[Floats, Floats, float, float, float, float] | None] = {}
-
-    @staticmethod
-    def suits(pairs: Mapping[Pair, int]) -> bool:
-        """Whether there are atoms to condition on, and a closed form for the rest."""
-        atomic = [pair for pair in pairs if pair.lattice() is not None]
-        smooth = {pair: count for pair, count in pairs.items() if pair.lattice() is None}
-        return 0 < len(atomic) <= 12 and _rest(smooth, reverse=False) is not None
-
-    def _product(self, c: float) -> tuple[Floats, Floats, float, float, float, float] | None:
-        """Return losses and tilted masses of the product, its error, K_A and its error, and the losses' own error."""
-        if c not in self._products:
-            if len(self._products) > 4:
-                self._products.pop(next(iter(self._products)))
-            self._products[c] = self._multiplied(c)
-        return self._products[c]
-
-    def _multiplied(self, c: float) -> tuple[Floats, Floats, float, float, float, float] | None:
-        losses, masses = np.zeros(1), np.ones(1)
-        error, scale, blur, size = 0.0, 0.0, 0.0, 0.0
-        assert self.rest is not None  # noqa: S101 - suits() was asked
-        for group in self.laws:
-            law = group.tilted(c)
-            if law is None or losses.size * law.losses.size > 4 * _MAX_ATOMS:
-                return None
-            losses = np.add.outer(losses, law.losses).ravel()
-            masses = np.multiply.outer(masses, law.masses).ravel()
-            size += float(np.abs(law.losses).max())
-            # (1+E)(1+F) − 1, and a unit for each product.
-            error = error + law.error + error * law.error + 4 * UNIT
-            scale, blur = scale + law.log_scale, blur + law.blur
-            if losses.size > 1000:
-                order = np.argsort(masses)
-                keep = order[np.cumsum(masses[order]) >= _DROPPED_PRODUCT_MASS]
-                losses, masses = losses[keep], masses[keep]
-                error += _DROPPED_PRODUCT_MASS * (1 + 1e-9)
-        if losses.size > self.rest.max_arguments:
-            return None
-        # Each loss is off by 3 units of its group's largest, and each sum by one.
-        eta = 2 * UNIT * (len(self.laws) + 3) * size
-        return losses, masses, error, scale, blur + 8 * UNIT * (len(self.laws) + 1) * abs(scale), eta
-
-    def _at(self, epsilon: float, c: float) -> LogInterval:
-        product = self._product(c)
-        if product is None or self.rest is None:
-            return NOTHING_KNOWN
-        losses, masses, error, scale, blur, eta = product
-        y = losses - epsilon
-        eta += 2 * UNIT * (float(np.abs(losses).max(initial=0.0)) + epsilon)
-        if c * eta > 0.1:
-            return NOTHING_KNOWN
-        k, r = self.beyond.at(np.array([c])) if self.beyond.pairs else (np.zeros(1), np.zeros(1))
-        beyond = float(k[0])
-        value, wrong = self.rest.tilted(-y, eta, c, beyond)
-        bound = math.exp(float(log_kappa(np.array([c]))[0] + r[0])) * (1 + 1e-9)
-        # y is off by η in e^{-cy} as well.
-        total = float((masses * value).sum())
-        doubt = float((masses * (wrong * (1 + 2 * c * eta) + value * 2 * c * eta)).sum()) * (1 + 1e-6)
-        doubt += 64 * UNIT * total + error * bound
-        if not (math.isfinite(total) and math.isfinite(doubt)):
-            return NOTHING_KNOWN
-        scale += beyond
-        front = scale - c * epsilon
-        slack = blur + 8 * UNIT * (abs(scale) + abs(beyond) + c * epsilon + 1)
-        lower, upper = total - doubt, total + doubt
-        return LogInterval(
-            lower=front + math.log(lower) - slack - UNIT * 8 * abs(math.log(lower)) if lower > 0 else -math.inf,
-            upper=min(0.0, front + math.log(upper) + slack + UNIT * 8 * abs(math.log(upper))) if upper > 0 else 0.0,
-        )
-
-    def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
-        tilt = min(c, 1e9 / (1 + epsilon))  # cut off where the rounding of c·y would matter
-        return None if self._product(tilt) is None else lambda x: self._at(x, tilt)
-
-    def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        lower, upper = super().epsilon(target)
-        sizes = [product[0].size for product in self._products.values() if product is not None]
-        narrow = math.isfinite(upper) and upper - lower <= _ACCEPTED_WIDTH * upper
-        if narrow or not sizes or max(sizes) > _MAX_REPEATED_ATOMS:
-            return lower, upper
-        # One tilt does not serve where the curve bends within a rounding of an atom: then each ε gets its own.
-        again = Method.epsilon(self, target)
-        return max(lower, again[0]), min(upper, again[1])
-
-
-def _rest(pairs: Mapping[Pair, int], *, reverse: bool) -> FloatExpansion | _InBalls | None:
-    if all(pair.terms_shape() is not None for pair in pairs):
-        return FloatExpansion(pairs, _MAX_ATOMS) if FloatExpansion.suits(pairs) else None
-    if all(pair.gaussian() is not None for pair in pairs) or sum(pairs.values()) == 1:
-        return _InBalls(pairs, reverse=reverse)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
