@@ -205,6 +205,11 @@ class Description:
         """Return the sum of the pairs' largest losses in one direction, infinite where one has no bound."""
         summed = flint().arb(0)
         for pair, count in self.pairs.items():
+            # Rounded once where the loss is a rational: a hundred tenths are ten.
+            exactly = pair.exact_largest_loss() if count > 1 else None
+            if exactly is not None:
+                summed += ball(count * exactly)
+                continue
             largest = pair.largest_loss(reverse=reverse)
             if largest is None:
                 return flint().arb.pos_inf()
