@@ -89,7 +89,10 @@ class Event(Described):
         for field_ in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field_.name)
             if field_.name == "sigma_squared":
-                written |= written_deviation(value)
+                # sigma where it is rational, else sigma_squared: both read back exactly. √(n/d) of a reduced
+                # fraction is rational exactly if n and d are squares.
+                root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
+                written |= {"sigma": str(root)} if root * root == value else {"sigma_squared": str(value)}
             else:
                 written["q" if field_.name == "rate" else field_.name] = _written(value)
         return written
@@ -222,13 +225,6 @@ def _written(value: object) -> Any:
     if isinstance(value, tuple):
         return [_written(element) for element in value]
     return value.value if isinstance(value, Enum) else value
-
-
-def written_deviation(variance: Fraction) -> dict[str, Any]:
-    """Return sigma where it is rational, else sigma_squared: both read back exactly."""
-    top, bottom = math.isqrt(variance.numerator), math.isqrt(variance.denominator)
-    root = Fraction(top, bottom)  # √(n/d) of a reduced fraction is rational exactly if n and d are squares
-    return {"sigma": str(root)} if root * root == variance else {"sigma_squared": str(variance)}
 
 
 def _plain(value: object) -> str:

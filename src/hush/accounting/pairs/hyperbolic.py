@@ -527,7 +527,34 @@ class DiscreteLaplacePair(Pair):
         return e * (e / 2).tanh()
 
     def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
-        return _discrete_cumulant(float(self.parameter), self.sensitivity, z)
+        """K = z·aΔ + ln{[1 + e^{-2saΔ} + (1−r)·S]/(1+r)}, S = Σ_{y=1}^{Δ-1} e^{-2say}: every term of modulus at most 1.
+
+        S = q(1−q^{Δ-1})/(1−q) with q = e^{-2sa}; the absolute error of 1−q is amplified by 1/|1−q|², never worse than
+        the real case since Re s ≥ 1/2. (1−r)/|1−q| is bounded by 1 for Re s ≥ 1/2.
+        """
+        a, delta = float(self.parameter), self.sensitivity
+        s = z + 0.5
+        decay = np.exp(-2 * s * a * delta)
+        angle = -2 * s * a
+        q = np.exp(angle)
+        one_minus_q = -expm1(angle)
+        last = np.exp(angle * (delta - 1))
+        gap = -math.expm1(-a)
+        summed = gap * q * (1 - last) / one_minus_q
+        size = np.abs(summed)
+        bracket = 1 + decay + summed
+        away = np.abs(one_minus_q)
+        units = (
+            16
+            + (16 + 16 * np.abs(s) * a * delta) * np.abs(decay)
+            + gap * np.abs(q) * np.abs(last) * (16 + 16 * np.abs(s) * a * delta) / away
+            + size * (32 + 16 * np.abs(s) * a / away)
+            + gap * np.abs(q) * 16 / away
+        )
+        value, ratio = total(bracket / (1 + math.exp(-a)), UNIT * units)
+        log = np.log(value)
+        k = z * (a * delta) + log
+        return k, ratio + UNIT * (16 * np.abs(z) * a * delta + 8 * np.abs(log) + 8)
 
     def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
         """As for Laplace: 2|cosh(saΔ)| falls until uaΔ = π/2, and |Σ| ≤ cosh(xa(Δ−1))/√(sinh²xa + sin²ua) besides."""
@@ -535,7 +562,8 @@ class DiscreteLaplacePair(Pair):
         r = math.exp(-a)
         top = min(x * a * delta, 350.0)
         cosh = 0.5 * (1 + math.exp(-2 * x * a * delta))  # times e^{xaΔ}
-        real = _geometric(a, delta, x)  # Σ at u = 0, times e^{-xaΔ}
+        # Σ_{y=1}^{Δ-1} e^{xa(2y-Δ)} at u = 0, times e^{-xaΔ}, a little above.
+        real = math.expm1(-2 * x * a * (delta - 1)) / math.expm1(-2 * x * a) * math.exp(-2 * x * a) * (1 + 64 * UNIT)
         best = 2 * cosh + (1 - r) * real
         if high * a <= math.pi / 2 * (1 + 1e-12):
             inverse = math.exp(-2 * top)
@@ -553,40 +581,3 @@ class DiscreteLaplacePair(Pair):
         log = c * a * delta + math.log(best / (1 + r))
         # Upwards by the rounding of every term above, generously.
         return log + 64 * UNIT * (8 + c * a * delta + abs(log))
-
-
-def _geometric(a: float, delta: int, x: float) -> float:
-    """Return e^{-xaΔ}·Σ_{y=1}^{Δ-1} e^{xa(2y-Δ)} for real x > 0, a little above."""
-    q = math.exp(-2 * x * a)
-    ratio = -math.expm1(-2 * x * a * (delta - 1)) / -math.expm1(-2 * x * a)
-    return q * ratio * (1 + 64 * UNIT)
-
-
-def _discrete_cumulant(a: float, delta: int, z: Complexes) -> tuple[Complexes, Floats]:
-    """K = z·aΔ + ln{[1 + e^{-2saΔ} + (1−r)·S]/(1+r)}, S = Σ_{y=1}^{Δ-1} e^{-2say}: every term of modulus at most 1.
-
-    S = q(1−q^{Δ-1})/(1−q) with q = e^{-2sa}; the absolute error of 1−q is amplified by 1/|1−q|², never worse than the
-    real case since Re s ≥ 1/2. (1−r)/|1−q| is bounded by 1 for Re s ≥ 1/2.
-    """
-    s = z + 0.5
-    decay = np.exp(-2 * s * a * delta)
-    angle = -2 * s * a
-    q = np.exp(angle)
-    one_minus_q = -expm1(angle)
-    last = np.exp(angle * (delta - 1))
-    gap = -math.expm1(-a)
-    summed = gap * q * (1 - last) / one_minus_q
-    size = np.abs(summed)
-    bracket = 1 + decay + summed
-    away = np.abs(one_minus_q)
-    units = (
-        16
-        + (16 + 16 * np.abs(s) * a * delta) * np.abs(decay)
-        + gap * np.abs(q) * np.abs(last) * (16 + 16 * np.abs(s) * a * delta) / away
-        + size * (32 + 16 * np.abs(s) * a / away)
-        + gap * np.abs(q) * 16 / away
-    )
-    value, ratio = total(bracket / (1 + math.exp(-a)), UNIT * units)
-    log = np.log(value)
-    k = z * (a * delta) + log
-    return k, ratio + UNIT * (16 * np.abs(z) * a * delta + 8 * np.abs(log) + 8)

@@ -74,16 +74,6 @@ def _power(terms: Terms, count: int) -> Terms:
     return result
 
 
-def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
-    """Return the losses x, from the largest, each with the coefficients of q_x."""
-    product: Terms = {Fraction(0): flint().arb_poly([1])}
-    for pair, count in pairs.items():
-        terms = pair.terms()
-        assert terms is not None  # noqa: S101 - suits() was asked
-        product = _times(product, _power(terms, count))
-    return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
-
-
 def _log_ends(value: Ball, *, last: bool) -> LogInterval | None:
     """Return the ends of ln δ from a ball around δ; None where more bits would help, and this is not the ``last`` try.
 
@@ -121,8 +111,14 @@ class Expansion(Method):
         return True
 
     def _expanded(self, bits: int) -> list[tuple[Fraction, list[Ball]]]:
+        """Return the losses x, from the largest, each with the coefficients of q_x."""
         if bits not in self._known:
-            self._known[bits] = expanded(self.cumulant.pairs)
+            product: Terms = {Fraction(0): flint().arb_poly([1])}
+            for pair, count in self.cumulant.pairs.items():
+                terms = pair.terms()
+                assert terms is not None  # noqa: S101 - suits() was asked
+                product = _times(product, _power(terms, count))
+            self._known[bits] = [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
         return self._known[bits]
 
     def _delta(self, epsilon: Fraction, bits: int) -> Ball:
