@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 
 import numpy as np
@@ -95,7 +95,6 @@ class Convolution(FittedMethod):
         super().__init__(cumulant, largest=largest)
         self._max_power = _MAX_GRID_POWER + 3 if deep else _MAX_GRID_POWER
         self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
-        self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})
         self._known: dict[float, list[GridPart]] = {}
         self._cut_short: tuple[Pair, int, float, int] | None = None
         self._loose = [pair for pair in cumulant.pairs if pair.sampled]
@@ -105,8 +104,14 @@ class Convolution(FittedMethod):
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the steps are few enough."""
-        loose = sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None)
-        return loose <= _MAX_STEPS and len(pairs) <= _MAX_PAIRS
+        if len(pairs) > _MAX_PAIRS:
+            return False
+        return sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None) <= _MAX_STEPS
+
+    @cached_property
+    def _groups(self) -> list[LatticeLaw]:
+        """The steps with atoms, those on one lattice together."""
+        return groups({pair: count for pair, count in self.cumulant.pairs.items() if pair.atoms_suffice(count)})
 
     # -- terms ----------------------------------------------------------------------------------------------------
 
