@@ -13,7 +13,6 @@ mechanisms cost no more to account for than one.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -232,14 +231,14 @@ FIGURE_BITS = 128
 """The precision of figures that are then rounded up to floats."""
 
 
-class Described(ABC):
+class Described:
     """What has a description, and with that figures in every currency, each a float that was rounded up."""
 
     __slots__ = ()
 
-    @abstractmethod
     def described(self) -> Description:
         """Return the description."""
+        raise NotImplementedError
 
     @property
     def delta_infinite(self) -> float:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
@@ -44,7 +44,7 @@ VERSION = 1
 _TYPES: dict[str, type[Event]] = {}
 
 
-class Event(Described):
+class Event(Described, ABC):
     """A mechanism that ran, described by the parameters that decide its privacy loss.
 
     >>> from hush.accounting import LaplaceEvent

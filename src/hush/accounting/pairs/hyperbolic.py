@@ -81,7 +81,7 @@ def sinhc(w: Ball) -> Ball:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HyperbolicPair(Pair):
-    """A pair with losses between −e and e, e = ``epsilon``, and M = e^{-e/2}·[a·cosh(se) + b·sinh(se)/se] + n."""
+    """A pair with losses between −e and e, e = ``epsilon``, and M = e^{-e/2}·[a·cosh(se) + b·sinh(se)/s] + n."""
 
     epsilon: Fraction
 
@@ -98,7 +98,7 @@ class _HyperbolicPair(Pair):
     @staticmethod
     @abstractmethod
     def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
-        """Return a, b and n of many pairs, each right to 8 units; None where it is 0 for all."""
+        """Return a, b and n of many pairs, a column each, right to 8 units; None where it is 0 for all."""
 
     @staticmethod
     @abstractmethod
@@ -152,7 +152,7 @@ class LaplacePair(_HyperbolicPair):
 
     @staticmethod
     def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
-        return np.ones(e.shape), e / 2, None
+        return np.ones((1, 1)), np.full((1, 1), 0.5), None  # the same for all: computed once for each node
 
     @staticmethod
     def log_moduli(e: Floats, others: Floats, c: float, low: float, high: float) -> Floats:
@@ -307,7 +307,7 @@ class BoundedRangePair(_HyperbolicPair):
 
     @staticmethod
     def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
-        return None, e / -np.expm1(-e), None
+        return None, 1 / -np.expm1(-e), None
 
     @staticmethod
     def log_moduli(e: Floats, others: Floats, c: float, low: float, high: float) -> Floats:
@@ -337,7 +337,7 @@ class HyperbolicBatch(Batch):
 
     Where |se| ≤ 1, M−1 is formed without cancellation and K = log1p(M−1); elsewhere K = ze + ln(bracket) with
 
-        bracket = a·(1+D)/2 + b·(1−D)/2se + n·e^{-ze},  D = e^{-2se}.
+        bracket = a·(1+D)/2 + b·(1−D)/2s + n·e^{-ze},  D = e^{-2se}.
     """
 
     def __init__(self, pairs: Sequence[Any], counts: Sequence[int]) -> None:
@@ -353,7 +353,8 @@ class HyperbolicBatch(Batch):
         rows = max(1, _MAX_VALUES_AT_ONCE // max(1, z.size))
         for first in range(0, len(self.e), rows):
             some = slice(first, first + rows)
-            k, r = self._rows(z, self.e[some], *(None if weight is None else weight[some] for weight in self.weights))
+            weights = (weight if weight is None or len(weight) == 1 else weight[some] for weight in self.weights)
+            k, r = self._rows(z, self.e[some], *weights)
             value += self.counts[some] @ k
             error += self.counts[some] @ r
             # Summing n terms of either sign: at most (n+2) units of the sum of moduli.
@@ -382,16 +383,13 @@ class HyperbolicBatch(Batch):
 
 def _near(z: Complexes, e: Floats, a: Floats | None, b: Floats | None) -> tuple[Complexes, Floats]:
     """Return K = log1p(M−1) and R; n is the same in M and in M(0) = 1, and cancels."""
-    excess, size = np.zeros(1, dtype=z.dtype), np.zeros(1)
+    parts = []
     if a is not None:
         # cosh(se) − cosh(e/2) = 2·sinh((z+1)e/2)·sinh(ze/2): no difference of nearly equal numbers.
-        part = 2 * a * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2))
-        excess, size = excess + part, size + np.abs(part)
+        parts.append(2 * a * np.exp(-e / 2) * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2)))
     if b is not None:
-        part = b * _sinhc_excess(z, e)
-        excess, size = excess + part, size + np.abs(part)
-    decay = np.exp(-e / 2)
-    excess, size = decay * excess, decay * size
+        parts.append(b * e * np.exp(-e / 2) * _sinhc_excess(z, e))
+    excess, size = sum(parts[1:], start=parts[0]), sum(map(np.abs, parts[1:]), start=np.abs(parts[0]))
     k = log1p(excess)
     # e has a relative error of one unit and the excess is quadratic in it; each sinh, product and sum adds a few more.
     return k, UNIT * (64 * size + 16 * np.abs(excess)) / np.maximum(np.abs(1 + excess), 1e-3) + 8 * UNIT * np.abs(k)
@@ -399,18 +397,14 @@ def _near(z: Complexes, e: Floats, a: Floats | None, b: Floats | None) -> tuple[
 
 def _far(z: Complexes, e: Floats, a: Floats | None, b: Floats | None, n: Floats | None) -> tuple[Complexes, Floats]:
     """Return K = ze + ln(bracket) and R."""
-    turn = (z + 0.5) * e
-    decay = np.exp(-2 * turn)
-    bracket, units = np.zeros(1, dtype=z.dtype), np.zeros(1)
-    inexact = 16 + np.abs(decay) * (16 + 16 * np.abs(turn))
-    if a is not None:
-        bracket, units = bracket + a * (0.5 * (1 + decay)), units + 0.5 * a * inexact
-    if b is not None:
-        share = b / (2 * turn)
-        bracket, units = bracket + share * (1 - decay), units + np.abs(share) * inexact
+    s = z + 0.5
+    decay, reach = np.exp(-2 * s * e), 16 + (16 * np.abs(s)) * e
+    half, share = 0.0 if a is None else 0.5 * a, 0.0 if b is None else b * (0.5 / s)
+    bracket = (half + share) + (half - share) * decay
+    units = (half + np.abs(share)) * (16 + np.abs(decay) * reach)
     if n is not None:
         middle = n * np.exp(-z * e)
-        bracket, units = bracket + middle, units + np.abs(middle) * (16 + 16 * np.abs(turn))
+        bracket, units = bracket + middle, units + np.abs(middle) * reach
     size = np.abs(bracket)
     # A bracket that is lost in its error is replaced by the error, with R = ln 4: as in `total`.
     lost = ~(size > 4 * UNIT * units)
