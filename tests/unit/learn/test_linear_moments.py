@@ -11,7 +11,7 @@ from hush.accounting import ApproximateDPEvent, compose
 from hush.core import InvalidValueError
 from hush.learn.budget import NeedsDeltaError
 from hush.learn.linear import Moments, integer_rows
-from hush.learn.pca import _products, scaled_rows
+from hush.learn.pca import _products
 from hush.learn.schema import ModelSchema
 
 CHOICE = np.random.default_rng(11)  # picks rows, never noise
@@ -169,7 +169,7 @@ def test_components_point_where_the_rows_do(tmp_path):
 def test_long_rows_are_shortened_to_the_length_that_is_priced():
     columns = ModelSchema.parse({f"x{i}": (0, 1) for i in range(6)}).columns
     for row in (np.ones(6), np.linspace(0.1, 1, 6), np.array([np.inf, np.nan, 1, 0, -5, 0.3])):
-        product = _products(scaled_rows(columns, list(row[:, None])), 2) / 2.0**24
+        product = _products(integer_rows(columns, list(row[:, None]), lowest=0), 2, 7) / 2.0**24
         change = product[np.triu_indices(7)]
         assert change @ change <= ((1 + 2) ** 2 + 1 + 2) / 2
         assert np.trace(product) <= 3
