@@ -75,8 +75,8 @@ def test_rows_that_an_earlier_version_kept_are_made_again() -> None:
 
 def test_all_noise_together_costs_no_more_than_the_price() -> None:
     for price in (GAUSSIAN, LAPLACE, Price(law="gaussian", amount=Fraction("0.0149"))):
-        for rows, touched, rounds in ((1, 1, 1), (3, 2, 2)):
-            plan = plan_synthesis(DOMAIN, price, rows=rows, touched=touched, settings=Settings(rounds=rounds))
+        for rows, touched in ((1, 1), (3, 2)):
+            plan = plan_synthesis(DOMAIN, price, rows=rows, touched=touched)
             found = synthesise(plan, correlated_table(DOMAIN, 500, 2))
             spent = Fraction(0)
             for item in found.measurements:
@@ -88,7 +88,7 @@ def test_all_noise_together_costs_no_more_than_the_price() -> None:
                 spent += price.cost(item.parameter, squared=squared, absolute=absolute)
             assert spent <= price.amount
             if any(len(item.columns) == 2 for item in found.measurements):  # else there was nothing worth its price
-                assert spent > price.amount * (Fraction(9, 10) if rounds == 1 else Fraction(1, 2))
+                assert spent > price.amount * Fraction(9, 10)
 
 
 def test_moving_a_unit_moves_every_integer_within_its_sensitivity() -> None:
@@ -205,16 +205,6 @@ def test_cliques_fit_or_not_as_their_elimination_says() -> None:
         limit = int(generator.integers(2, 400))
         largest = max(math.prod(sizes[place] for place in clique) for clique in eliminate(columns, edges, sizes))
         assert fits(columns, edges, sizes, limit) == (largest <= limit)
-
-
-@pytest.mark.parametrize("price", [GAUSSIAN, LAPLACE])
-def test_two_rounds_are_kept_and_fitted_again(price: Price) -> None:
-    settings = Settings(rounds=2, iterations=40)
-    made = synthesise(plan_synthesis(DOMAIN, price, settings=settings), correlated_table(DOMAIN, 3000, 12))
-    again = Synthetic.from_bytes(made.to_bytes())
-    assert len([item for item in made.measurements if item.kind == "scores"]) == 3
-    for name in DOMAIN.names:
-        assert np.array_equal(again.table.column(name), made.table.column(name))
 
 
 def test_without_a_certificate_nothing_is_certified() -> None:
