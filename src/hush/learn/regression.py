@@ -536,7 +536,7 @@ class Regression(Regressor, AdditiveModel):
         target = np.clip(target, bounds.lower, bounds.upper)
         fits = self._fits(codes, _COLUMNS)
         rows = fits.features.looks.rows
-        centre, width = self._scale(target, bounds, fits.look * _TARGET, rows)
+        centre, width = _centre_and_spread(target, bounds, fits.look * _TARGET, rows)
         numbers = [0, 1]
         if isinstance(fits, PerturbedFits) and rows * math.sqrt(float(sum(fits.shares.fits))) < _SCARCE:
             # `rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
@@ -552,17 +552,6 @@ class Regression(Regressor, AdditiveModel):
             theta = fits.minimum(number, (target - centre) / width, theta)
         self._keep(fits.features, [(theta, fits.covariance(numbers[-1], theta))], width, centre)
         return self
-
-    @staticmethod
-    def _scale(y: Floats, bounds: ModelColumn, mu_squared: Fraction, rows: float) -> tuple[float, float]:
-        """Return the target's noisy centre and spread."""
-        share = (y - bounds.lower) / (bounds.upper - bounds.lower)
-        sigma = deviation(mu_squared)
-        cells = np.minimum((share * _CELLS).astype(np.intp), _CELLS - 1)
-        counts = noisy(np.bincount(cells, minlength=_CELLS), sigma)
-        centre, spread = _centre_and_spread(counts, float(sigma), rows)
-        width = bounds.upper - bounds.lower
-        return bounds.lower + centre * width, spread * width
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within its bounds."""
@@ -580,18 +569,21 @@ def _joined(shares: Shares) -> Shares:
     return replace(shares, fits=(sum(shares.fits, Fraction(0)),), curvature=total)
 
 
-def _centre_and_spread(counts: Floats, sigma: float, rows: float) -> tuple[float, float]:
-    """Return mean and deviation, as shares of the range, from cells as fine as stand out of their noise.
+def _centre_and_spread(target: Floats, bounds: ModelColumn, mu_squared: Fraction, rows: float) -> tuple[float, float]:
+    """Return the target's noisy mean and deviation, from cells of its range as fine as stand out of their noise.
 
     Cells below two deviations count as empty. What noise alone lets through, 2.3 % of cells at 2.37 deviations, must
     stay below a quarter of what is kept; what is kept must be five deviations of its own noise, and most of the rows.
     Else cells are merged by two. Where nothing stands out, it is the mean of all and a quarter of the range: a spread
     that is too small would hold the fit where the noise put it.
     """
-    cells = len(counts)
+    span, exact_sigma = bounds.upper - bounds.lower, deviation(mu_squared)
+    places = np.minimum(((target - bounds.lower) / span * _CELLS).astype(np.intp), _CELLS - 1)
+    counts, sigma = noisy(np.bincount(places, minlength=_CELLS), exact_sigma), float(exact_sigma)
+    cells = _CELLS
     while cells >= 4:
         merged = counts.reshape(cells, -1).sum(axis=1)
-        noise = sigma * math.sqrt(len(counts) / cells)
+        noise = sigma * math.sqrt(_CELLS / cells)
         kept = np.where(merged > 2 * noise, merged, 0.0)
         total = float(kept.sum())
         chance = max(4 * 0.023 * cells * 2.37, 5 * math.sqrt(np.count_nonzero(kept)))
@@ -599,12 +591,14 @@ def _centre_and_spread(counts: Floats, sigma: float, rows: float) -> tuple[float
             middles = (np.arange(cells) + 0.5) / cells
             mean = float(kept @ middles) / total
             # 1/12 of a cell's squared width: what rows spread evenly within their cell add to the variance.
-            return mean, math.sqrt(float(kept @ (middles - mean) ** 2) / total + 1 / (12 * cells**2))
+            spread = math.sqrt(float(kept @ (middles - mean) ** 2) / total + 1 / (12 * cells**2))
+            return bounds.lower + mean * span, spread * span
         cells //= 2
-    middles = (np.arange(len(counts)) + 0.5) / len(counts)
+    middles = (np.arange(_CELLS) + 0.5) / _CELLS
     # With few rows the larger divisor draws the mean to the middle; else noise could put it anywhere.
-    seen = max(rows, 4 * sigma * math.sqrt(len(counts)))
-    return min(max(0.5 + float(counts @ (middles - 0.5)) / seen, 0.0), 1.0), 0.25
+    seen = max(rows, 4 * sigma * math.sqrt(_CELLS))
+    mean = min(max(0.5 + float(counts @ (middles - 0.5)) / seen, 0.0), 1.0)
+    return bounds.lower + mean * span, span / 4
 
 
 def _residual_width(residuals: Floats, mu_squared: Fraction) -> float:

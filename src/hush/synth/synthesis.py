@@ -298,7 +298,7 @@ class Fitting:
             self.ones.append(counts)
             self.bins.append(merge(counts, floor=floor, ordered=ordered, null=null))
         self.sizes = [int(bins.max()) + 1 for bins in self.bins]
-        self.binned = domain.resized(dict(zip(domain.names, self.sizes, strict=True)))
+        self.binned = replace(domain, sizes=tuple(self.sizes))
         self.grouped = [
             np.bincount(bins, counts, minlength=size).astype(np.float64)
             for bins, counts, size in zip(self.bins, self.ones, self.sizes, strict=True)
@@ -622,7 +622,10 @@ class _Run:
             self._count(self._table, (name,), share)
         state = Fitting(plan, self.taken)
         pairs, table = list(combinations(range(len(names)), 2)), self._table
-        binned = None if table is None else table.recoded(state.binned, dict(zip(names, state.bins, strict=True)))
+        binned = None
+        if table is not None:
+            codes = [bins.astype(np.uint16)[codes] for bins, codes in zip(state.bins, table.codes, strict=True)]
+            binned = CodedTable(state.binned, tuple(codes))
         if pairs:
             self.progress("choosing pairs", 0.0)
             self._score(binned, state.reference, pairs, plan.settings.scores)

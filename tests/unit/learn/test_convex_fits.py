@@ -41,17 +41,6 @@ def test_sums_and_curvatures_are_those_of_the_dense_matrix(loss):
     assert np.allclose(design.curvature(weight), x.T @ (weight[:, None] * x), atol=1e-3)
 
 
-def test_sums_do_not_depend_on_the_order_or_the_chunks_of_the_rows(monkeypatch):
-    design, target, _ = case(LOGISTIC, 5000)
-    derivative = LOGISTIC.derivative(CHOICE.normal(size=5000), target) * CHOICE.uniform(size=5000)
-    order = CHOICE.permutation(5000)
-    shuffled = Design([codes[order] for codes in design.codes], design.maps)
-    first = design.sums(derivative)
-    monkeypatch.setattr("hush.learn.features._CHUNK", 77)
-    assert np.array_equal(first, shuffled.sums(derivative[order]))
-    assert np.array_equal(design.curvature(derivative**2), shuffled.curvature(derivative[order] ** 2))
-
-
 @pytest.mark.parametrize("loss", [LOGISTIC, HUBER])
 def test_a_certified_minimum_has_the_gradient_it_promises(loss):
     design, target, how = case(loss)

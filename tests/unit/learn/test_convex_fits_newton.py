@@ -46,17 +46,6 @@ def test_a_unit_moves_every_release_by_no_more_than_is_paid_for(unit_rows):
 
 
 @pytest.mark.usefixtures("_silent")
-def test_the_order_of_rows_changes_no_integer():
-    codes, slopes = rows_of(1000), np.random.default_rng(2).uniform(-1, 1, 1000)
-    order = np.random.default_rng(3).permutation(1000)
-    rows = NewtonDesign.of(codes, MAPS, intercept=1.0, rows=2)
-    turned = NewtonDesign.of([part[order] for part in codes], MAPS, intercept=1.0, rows=2)
-    one = Fraction(1)
-    assert np.array_equal(rows.gradient(slopes, one), turned.gradient(slopes[order], one))
-    assert np.array_equal(rows.moments(one)[0], turned.moments(one)[0])
-
-
-@pytest.mark.usefixtures("_silent")
 def test_steps_without_noise_find_least_squares():
     codes = rows_of(500)
     rows = NewtonDesign.of(codes, MAPS, intercept=1.0, rows=1)
@@ -102,12 +91,3 @@ def test_regression_of_units_with_several_rows():
     assert np.all(np.abs(shown - [20, 230]) < 30)
     with pytest.raises(InvalidValueError, match="rows"):
         Regression(SCHEMA, target=(0, 300), rows=0).fit(columns, x)
-
-
-@pytest.mark.parametrize("hostile", [np.nan, np.inf, -1e308])
-def test_hostile_rows_never_raise(hostile):
-    columns = {"x": np.array([hostile] * 5), "g": np.array(["z"] * 5)}
-    Regression(SCHEMA, target=(0, 1), rows=2).fit(columns, np.array([hostile] * 5))
-    LogisticRegression(SCHEMA, rows=2).fit(columns, np.array([hostile] * 5))
-    empty = {"x": np.array([]), "g": np.array([], dtype=object)}
-    LogisticRegression(SCHEMA, rows=2).fit(empty, np.array([]))
