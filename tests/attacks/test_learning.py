@@ -97,7 +97,7 @@ model = learn.LogisticRegression((0, 99)).fit(rows, (x % 3 == 0).astype(int))
 print(learn.Model.to_json(model)["released"])
 """
     outputs = set()
-    for threads in ("1", "2", "8"):
+    for threads in ("1", "4"):
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
         run = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True

@@ -105,7 +105,7 @@ def pipeline_tells_no_more_than_it_says(_: Patch) -> None:
     The bound from below exceeds the true one with probability below 1e-6 (Hoeffding, both sides).
     """
     plan = plan_synthesis(DOMAIN, PURE, settings=QUICK)
-    runs, seen = 250, []
+    runs, seen = 130, []
     for data in (table(20), with_row(table(20), 3)):
         statistic = []
         for _run in range(runs):

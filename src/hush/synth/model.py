@@ -327,7 +327,7 @@ class TreeModel:
         speeds = []
         for target in targets:
             expected = functools.reduce(
-                np.multiply.outer, [shares[place] for place in target.columns], np.asarray(scale)
+                np.multiply.outer, [shares[column] for column in target.columns], np.asarray(scale)
             )
             speeds.append(1 / (np.maximum(target.counts, expected) + np.sqrt(target.variances)))
         factors = before = [np.zeros(target.counts.shape) for target in targets]
