@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -16,10 +17,15 @@ from importlinter.contracts.acyclic_siblings import AcyclicSiblingsContract
 
 _ROOT = Path(__file__).parents[2]
 _SOURCE, _TESTS = _ROOT / "src" / "hush", _ROOT / "tests"
-_MODULES = {
-    path.relative_to(_SOURCE).with_suffix("").parts: ast.parse(path.read_text("utf-8"))
-    for path in sorted(_SOURCE.rglob("*.py"))
-}
+
+
+@cache
+def _modules() -> dict[tuple[str, ...], ast.Module]:
+    """Return the tree of every module; not at import, for each process of the tests imports this file."""
+    return {
+        path.relative_to(_SOURCE).with_suffix("").parts: ast.parse(path.read_text("utf-8"))
+        for path in sorted(_SOURCE.rglob("*.py"))
+    }
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +60,6 @@ def test_a_planted_cycle_breaks_the_contract(imports: grimp.ImportGraph, importe
     assert not _holds(planted)
 
 
-_TEXTS = {path.relative_to(_TESTS).as_posix(): path.read_text("utf-8") for path in sorted(_TESTS.rglob("*.py"))}
-_WORDS = {path: set(re.findall(r"\w+", text)) for path, text in _TEXTS.items()}
-
-
 _THROUGH_OTHERS = {
     "hush.accounting.profile.contour": "unit/accounting/profile/test_direction.py",
     "hush.accounting.profile.cumulant": "unit/accounting/profile/test_direction.py",
@@ -75,16 +77,18 @@ _THROUGH_OTHERS = {
 
 def test_a_module_is_found_by_name_in_the_tests() -> None:
     """Of its package, or in those that are of no single package: by the file's name, the module's or a public name."""
+    texts = {path.relative_to(_TESTS).as_posix(): path.read_text("utf-8") for path in sorted(_TESTS.rglob("*.py"))}
+    words = {path: set(re.findall(r"\w+", text)) for path, text in texts.items()}
     missing = []
-    for parts, tree in _MODULES.items():
+    for parts, tree in _modules().items():
         if parts[-1] == "__init__" or not any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree)):
             continue
         defined = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
         public = {node.name for node in defined if not node.name.startswith("_")}
         module = ".".join(("hush", *parts))
-        near = [path for path in _TEXTS if not re.match(rf"unit/(?!{parts[0]}/)\w+/", path)]
-        named = (f"_{parts[-1]}" in Path(path).name or module in _TEXTS[path] or public & _WORDS[path] for path in near)
-        if not any(named) and _THROUGH_OTHERS.get(module) not in _TEXTS:
+        near = [path for path in texts if not re.match(rf"unit/(?!{parts[0]}/)\w+/", path)]
+        named = (f"_{parts[-1]}" in Path(path).name or module in texts[path] or public & words[path] for path in near)
+        if not any(named) and _THROUGH_OTHERS.get(module) not in texts:
             missing.append(module)
     assert missing == []
 
@@ -105,20 +109,11 @@ def _bound(node: ast.AST) -> str:
     return node.arg if isinstance(node, ast.arg) else ""
 
 
-def _vague(package: str) -> Counter[str]:
-    return Counter(
-        name
-        for parts, tree in _MODULES.items()
-        if parts[0] == package
-        for node in ast.walk(tree)
-        if (name := _bound(node)) in _VAGUE
-    )
-
-
-@pytest.mark.parametrize("package", _CEILINGS)
-def test_locals_name_what_they_hold(package: str) -> None:
-    names = _vague(package)
-    assert names.total() <= _CEILINGS[package], names
+def test_locals_name_what_they_hold() -> None:
+    names: dict[str, Counter[str]] = {package: Counter() for package in _CEILINGS}
+    for parts, tree in _modules().items():
+        names.get(parts[0], Counter()).update(name for node in ast.walk(tree) if (name := _bound(node)) in _VAGUE)
+    assert {package: found for package, found in names.items() if found.total() > _CEILINGS[package]} == {}
 
 
 _RIDDLE = re.compile(
@@ -130,7 +125,7 @@ def test_summaries_say_with_nouns_what_is_returned_or_done() -> None:
     """At most one summary in a hundred has a word that sends its reader to look for a noun."""
     summaries = [
         statement.value.value.strip().split("\n\n")[0]
-        for tree in _MODULES.values()
+        for tree in _modules().values()
         for node in ast.walk(tree)
         if isinstance(getattr(node, "body", None), list)
         for statement in node.body  # type: ignore[attr-defined]
