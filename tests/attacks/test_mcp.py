@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -244,7 +245,11 @@ def test_it_is_there_only_where_it_is_wanted(settings: ServiceSettings) -> None:
 def test_forty_hostile_instructions_change_nothing(
     address: str, settings: ServiceSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A model puts each of them in every place that takes a text; they are also names and values of the tables."""
+    """A model puts each of them where a text is taken; they are also names and values of the tables.
+
+    Each goes into a third of the places, and each place has thirteen of them; HUSH_HOSTILE=1 tries all in all.
+    """
+    every = os.environ.get("HUSH_HOSTILE") == "1"
     caplog.set_level(logging.INFO)
     assert len(HOSTILE) == len(set(HOSTILE)) == 40
     secret = token(settings, "bob")
@@ -252,7 +257,7 @@ def test_forty_hostile_instructions_change_nothing(
 
     async def obeys(client: Client) -> None:
         tools, instructions = await client.list_tools(), client.instructions
-        for text in HOSTILE:
+        for number, text in enumerate(HOSTILE):
             calls = [
                 ("ask", {"question": text, "epsilon": "1000"}),
                 ("ask", {"question": f"{COUNT} -- {text}", "epsilon": "1000", "reason": text[:200]}),
@@ -266,7 +271,7 @@ def test_forty_hostile_instructions_change_nothing(
                 ("list_tables", {text: text}),
                 (text[:128], {"question": COUNT, "epsilon": "0.1"}),
             ]
-            for name, given in calls:
+            for name, given in calls if every else calls[number % 3 :: 3]:
                 result = await client.call_tool(name, given)
                 assert result.is_error, (name, given, result.structured_content)
                 assert result.structured_content["code"] != "too-many"

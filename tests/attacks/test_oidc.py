@@ -260,7 +260,7 @@ def test_who_has_no_role_left_is_suspended_and_the_last_owner_stays(place: Place
 
 def test_tokens_and_passwords_wait_for_a_sign_in_after_some_days() -> None:
     moment = [1e9]
-    people = People.in_memory(clock=lambda: moment[0])
+    people = People(":memory:", clock=lambda: moment[0])
     people.add("alice", roles=[Role.ANALYST])
     people.set_password("alice", "correct horse battery")
     secret = people.make_token("alice", days=90)[1]

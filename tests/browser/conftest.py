@@ -7,18 +7,16 @@ all pages.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from debian import find_or_install
 from demo_service import DAYS, QUESTION, ROWS, Demo
 from playwright.sync_api import Browser, sync_playwright
 
@@ -43,21 +41,9 @@ def _chromium() -> str | None:
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
-def _installed() -> str | None:
-    """Return where the browser is, after installing it where that is possible; one process at a time."""
-    with (Path(tempfile.gettempdir()) / "hush-browser.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _chromium() is None and os.geteuid() == 0 and shutil.which("apt-get"):
-            install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
-            if subprocess.run(install, capture_output=True, check=False).returncode:  # lists of packages may be missing
-                subprocess.run(["apt-get", "update"], capture_output=True, check=False)
-                subprocess.run(install, capture_output=True, check=False)
-    return _chromium()
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = _chromium() or _installed()
+    path = find_or_install(_chromium, "chromium")
     if path is None:
         words = "no Chromium here: apt-get install chromium, or set the PATH to one"
         if os.environ.get("HUSH_REQUIRE_BROWSER") == "1":

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -94,17 +94,32 @@ def watched(page: Page) -> list[str]:
     return said
 
 
-def faults(page: Page, title: str, build: Path, *, width: int) -> list[tuple[object, ...]]:
+def faults(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
+    """Look at a page as it stands, narrow and wide, and return what is wrong with it; it goes on at 1280 pixels."""
+    page.evaluate(AXE_SCRIPT)
+    findings = []
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        findings += _faults(page, title, build, width=width)
+    findings += sideways(page, title, NARROWEST)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    return findings
+
+
+def _faults(page: Page, title: str, build: Path, *, width: int) -> list[tuple[object, ...]]:
     """Return what is wrong with a page: axe's findings, and what is not in its place; keep pictures if anything is.
 
-    In dark colours only contrast can be wrong beside what is wrong in light ones, so only that is looked at, and only
-    on wide pages, which show the same colours.
+    In dark colours only contrast can be wrong beside what is wrong in light ones, so only that is looked at. Wide pages
+    show the colours of narrow ones, so contrast is looked at there alone.
     """
     found: list[tuple[object, ...]] = []
     schemes = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
-    for scheme in schemes if width >= WIDE else ["light"]:
+    if width < WIDE:
+        schemes = {"light": {"rules": {"color-contrast": {"enabled": False}}}}
+    for scheme in schemes:
         page.emulate_media(color_scheme=scheme)
-        violations = Axe().run(page, options={"resultTypes": ["violations"], **schemes[scheme]}).response["violations"]
+        options = {"resultTypes": ["violations"], **schemes[scheme]}
+        violations = page.evaluate("options => axe.run(options).then(results => results.violations)", options)
         found += [(title, scheme, violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
         if found or os.environ.get("HUSH_PICTURES"):
             page.screenshot(path=build / f"page-{title}-{width}-{scheme}.png", full_page=True)

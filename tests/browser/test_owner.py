@@ -7,21 +7,10 @@ from pathlib import Path
 
 import pytest
 from demo_service import Demo, Started
-from looking import DECLARED, NARROWEST, OWNERS, faults, sideways, watched
-from playwright.sync_api import Browser, Page, expect
+from looking import DECLARED, OWNERS, faults, watched
+from playwright.sync_api import Browser, expect
 
 import hush
-
-
-def seen_in_all_sizes(page: Page, title: str, build: Path) -> list[tuple[object, ...]]:
-    """Look at a page as it stands, narrow and wide; it goes on as it was."""
-    findings = []
-    for width in (390, 1280):
-        page.set_viewport_size({"width": width, "height": 900})
-        findings += faults(page, title, build, width=width)
-    findings += sideways(page, title, NARROWEST)
-    page.set_viewport_size({"width": 1280, "height": 900})
-    return findings
 
 
 @pytest.mark.usefixtures("releases")
@@ -30,7 +19,7 @@ def test_owners_pages(demo: Demo, browser: Browser, build: Path) -> None:
     said, findings = watched(page), []
     for title, address in OWNERS.items():
         page.goto(address)
-        findings += seen_in_all_sizes(page, title, build)
+        findings += faults(page, title, build)
     page.context.close()
     assert [*findings, *said] == []
 
@@ -82,7 +71,7 @@ def test_somebody_is_let_in_and_removed(demo: Demo, browser: Browser, build: Pat
     form.locator("[name=epsilon]").fill("0.5")
     form.get_by_role("button", name="Let them in").click()
     link = page.locator("#link").inner_text()
-    assert seen_in_all_sizes(page, "people-link", build) == []
+    assert faults(page, "people-link", build) == []
     assert "[analysts.carol]" in demo.policy.read_text(encoding="utf-8")
     guest = browser.new_context().new_page()
     guest.goto(link)
@@ -131,7 +120,7 @@ def test_a_stream_is_declared_released_and_read_by_everybody(demo: Demo, browser
     form.locator("[name=readers]").fill("public")
     form.get_by_role("button", name="Explain").click()
     expect(owner.locator(".before")).to_contain_text("8 releases at ε=")
-    findings = seen_in_all_sizes(owner, "declared-explained", build)
+    findings = faults(owner, "declared-explained", build)
     owner.get_by_role("button", name="Declare, and set aside").click()
     expect(owner.get_by_role("button", name="Stop it, and free what is set aside")).to_be_visible()
     guest = demo.page(browser, None)
@@ -142,9 +131,9 @@ def test_a_stream_is_declared_released_and_read_by_everybody(demo: Demo, browser
         guest.wait_for_timeout(100)
     expect(table).to_contain_text("±")
     expect(guest.locator("svg.wide")).to_be_visible()
-    findings += seen_in_all_sizes(guest, "declared-release", build)
+    findings += faults(guest, "declared-release", build)
     guest.goto(DECLARED["declared-one"])
-    findings += seen_in_all_sizes(guest, "declared-one", build)
+    findings += faults(guest, "declared-one", build)
     guest.goto(address)
     shown = table.inner_text()
     guest.goto("/streams/by-disease/latest")
@@ -152,7 +141,7 @@ def test_a_stream_is_declared_released_and_read_by_everybody(demo: Demo, browser
     assert guest.request.get(f"{address}.csv").text().startswith("disease,n,n_error")
     owner.reload()
     expect(owner.locator("main figure svg.wide")).to_be_visible()
-    findings += seen_in_all_sizes(owner, "declared", build)
+    findings += faults(owner, "declared", build)
     owner.get_by_role("button", name="Stop it").click()
     expect(owner.locator("main")).to_contain_text("ended")
     for page in (owner, guest):
@@ -170,10 +159,10 @@ def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser
         page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
         said = watched(page)
         page.goto(service.link)
-        findings += seen_in_all_sizes(page, "first-welcome", build)
+        findings += faults(page, "first-welcome", build)
         page.locator("main button").click()
         expect(page.get_by_role("button", name="Read its columns")).to_be_visible()
-        findings += seen_in_all_sizes(page, "first-data", build)
+        findings += faults(page, "first-data", build)
         page.get_by_role("button", name="Read its columns").click()
         expect(page.get_by_role("region", name="First rows of members")).to_contain_text("south")
         page.locator("[name=unit]").select_option("member")
@@ -183,13 +172,13 @@ def test_from_an_empty_folder_to_the_first_answer_in_ten_clicks(browser: Browser
         page.locator("[name='lower members.age']").fill("0")
         page.locator("[name='upper members.age']").fill("120")
         page.locator("[name='values members.region']").fill("north, south")
-        findings += seen_in_all_sizes(page, "first-columns", build)
+        findings += faults(page, "first-columns", build)
         page.get_by_role("button", name="Review the policy").click()
         expect(page.locator("main")).to_contain_text("Every cell can be read as you say.")
-        findings += seen_in_all_sizes(page, "first-review", build)
+        findings += faults(page, "first-review", build)
         page.get_by_role("button", name="Save, open the ledger").click()
         expect(page.locator("#link")).to_be_visible()
-        findings += seen_in_all_sizes(page, "first-saved", build)
+        findings += faults(page, "first-saved", build)
         link = page.locator("#link").inner_text()
         clicks += 4
         page.context.close()

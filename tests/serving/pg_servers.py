@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 
 from hush.ledger import Actor
-from hush.server.pgwire.server import PgServer, PgSocket
+from hush.server.pgwire.server import PgServer
 from hush.server.service import Service
 from hush.server.settings import ServiceSettings
 
@@ -29,14 +29,12 @@ class RunningPgServer:
     def __init__(self, settings: ServiceSettings, certificate: tuple[str, str] | None = None) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        place = PgSocket(listener=self.listener)
-        if certificate is not None:
-            place = PgSocket(listener=self.listener, certificate=certificate[0], key=certificate[1])
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.service = Service(settings)
-        self.door: PgServer = asyncio.run_coroutine_threadsafe(place.open(self.service), self._loop).result(10)
+        self.door = PgServer(self.service, self.listener, *(certificate or ()))
+        asyncio.run_coroutine_threadsafe(self.door.open(), self._loop).result(10)
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self.door.close(), self._loop).result(10)
@@ -76,17 +74,3 @@ def result_of(raw: psycopg.pq.abc.PGconn) -> psycopg.pq.abc.PGresult:
             assert found is not None
             return found
         found = result
-
-
-def certificate(folder: Path) -> tuple[str, str]:
-    """Make a certificate for this machine, and its key."""
-    key, made = folder / "key.pem", folder / "cert.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
-            *("-keyout", key, "-out", made),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return str(made), str(key)

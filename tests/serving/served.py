@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from hush.client import RemoteCurator, connect
 from hush.curator.data_sets import read_policy
@@ -33,7 +39,7 @@ _TYPES = {
 
 
 @contextmanager
-def running(settings: ServiceSettings, *, certificate: Path | None = None, key: Path | None = None) -> Iterator[str]:
+def running(settings: ServiceSettings, *, tls: tuple[str, str] = ("", "")) -> Iterator[str]:
     """Run a service, and give its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
@@ -43,8 +49,8 @@ def running(settings: ServiceSettings, *, certificate: Path | None = None, key: 
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
+            ssl_certfile=tls[0] or None,
+            ssl_keyfile=tls[1] or None,
             lifespan="on",
             ws="none",
         )
@@ -54,7 +60,7 @@ def running(settings: ServiceSettings, *, certificate: Path | None = None, key: 
         while not server.started and thread.is_alive():
             time.sleep(0.005)
         try:
-            yield f"http{'' if certificate is None else 's'}://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"http{'s' if tls[0] else ''}://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(30)
@@ -117,3 +123,26 @@ def protected_elsewhere(folder: Path, frame: pa.Table, **options: Any) -> Iterat
     settings = ServiceSettings(policy=str(policy), people=str(folder / "hush.people"), tick=0)
     with running(settings) as address, connect(address, token=secret) as curator:
         yield curator
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """Write a certificate of this machine, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    files = folder / "certificate.pem", folder / "key.pem"
+    files[0].write_bytes(signed.public_bytes(pem))
+    files[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return str(files[0]), str(files[1])

@@ -122,9 +122,8 @@ class RemoteCurator:
         """
         from hush.curator.owner import estimate
 
-        schemas = [
-            _schema(public) for public in self._service.get("/data")["data"] if terms.data in {None, public["name"]}
-        ]
+        data_sets = self._service.get("/data")["data"]
+        schemas = [_schema(data_set) for data_set in data_sets if terms.data in {None, data_set["name"]}]
         return estimate(self, schemas, terms)[1]
 
     # whole releases
@@ -353,8 +352,8 @@ def _schema(public: Mapping[str, Any]) -> Schema:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Told:
-    """The common part of all explanations from a service: price and caveats."""
+class _RemotePrice(ToldInLines):
+    """The common part of all explanations from a service: price, caveats and lines."""
 
     content: Mapping[str, Any] = field(repr=False)
 
@@ -368,6 +367,10 @@ class _Told:
         """The facts that a reader must know, for example causes of bias."""
         return tuple(self.content["caveats"])
 
+    def lines(self) -> list[str]:
+        """Return the explanation line by line."""
+        return list(self.content["lines"])
+
     def to_json(self) -> dict[str, Any]:
         """Return the explanation as plain JSON values."""
         # these fields are for this class alone; without them the JSON equals a local explanation's
@@ -375,7 +378,7 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RemoteExplanation(ToldInLines, _Told):
+class RemoteExplanation(_RemotePrice):
     """The price of a question and the half-widths of its answers, as a service states them."""
 
     @property
@@ -412,13 +415,9 @@ class RemoteExplanation(ToldInLines, _Told):
         """Return whether the answer can be drawn."""
         return bool(self.content["drawable"])
 
-    def lines(self) -> list[str]:
-        """Return the explanation line by line."""
-        return list(self.content["lines"])
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RemoteReleaseExplanation(_Told):
+class RemoteReleaseExplanation(_RemotePrice):
     """The price of a whole release and its errors, as a service states them."""
 
     @property
@@ -431,11 +430,6 @@ class RemoteReleaseExplanation(_Told):
         if "tables" in self.content:
             return {tuple(table["columns"]): table["error"] for table in self.content["tables"]}
         return dict(self.content.get("deviations") or self.content.get("errors") or {})
-
-    def __str__(self) -> str:
-        return "\n".join(self.content["lines"])
-
-    __repr__ = __str__
 
 
 # streams

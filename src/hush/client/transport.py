@@ -86,7 +86,10 @@ class Connection:
             try:
                 response = self._once(method, path, content, headers)
             except (OSError, http.client.HTTPException) as error:
-                self._drop()
+                if (broken := getattr(self._local, "connection", None)) is not None:
+                    broken.close()
+                    self._connections.remove(broken)
+                    self._local.connection = None
                 failures += 1
                 if isinstance(error, ssl.SSLCertVerificationError) or failures >= _TRIES:
                     raise RemoteError(f"The service at {self.host} cannot be reached: {_why(error)}.") from None
@@ -123,13 +126,6 @@ class Connection:
         answer = connection.getresponse()
         named = {name.lower(): value for name, value in answer.getheaders()}
         return Response(status=answer.status, headers=named, body=answer.read())
-
-    def _drop(self) -> None:
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._connections.remove(connection)
-            self._local.connection = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

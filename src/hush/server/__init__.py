@@ -28,7 +28,7 @@ State lies in the stores, none in workers: a worker may be killed at any time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from hush.server.pgwire.server import PgSocket
+    from hush.server.pgwire.server import PgServer
     from hush.server.routes import Route
+    from hush.server.service import Service
     from hush.server.settings import ServiceSettings
 
 _ROUTES = ("hush.server.api", "hush.server.releases", "hush.server.streams", "hush.server.pages")
@@ -49,16 +50,17 @@ def table() -> list[Route]:
     return [route for name in _ROUTES for route in import_module(name).ROUTES]
 
 
-def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
-    """Return the application of one worker, which also speaks PostgreSQL's protocol where there is a socket for it."""
+def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = None) -> ASGIApp:
+    """Return the application of one worker; ``pg`` makes its server of PostgreSQL's protocol, where it has one."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route as RoutingRoute
 
     from hush.server import pages
     from hush.server.middleware import Middleware
-    from hush.server.routes import document, starlette_routes
+    from hush.server.routes import document, endpoint
     from hush.server.service import Service
     from hush.server.streams import Scheduler
 
@@ -75,7 +77,9 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        pg_server = None if pg is None else await pg.open(service)
+        pg_server = None if pg is None else pg(service)
+        if pg_server is not None:
+            await pg_server.open()
         scheduler.start()
         try:
             async with nullcontext() if mcp_door is None else mcp_door.running():
@@ -86,16 +90,13 @@ def app(settings: ServiceSettings, pg: PgSocket | None = None) -> ASGIApp:
                 await pg_server.close()
             await service.close()
 
-    def refused(request: Request, error: Exception) -> Response:
-        """Return an error as a page to browsers."""
+    async def refused(request: Request, error: Exception) -> Response:
         return pages.refused(request, service, error)
 
-    async def unknown_route(request: Request, error: Exception) -> Response:
-        return refused(request, error)
-
-    application = Starlette(routes=starlette_routes(routes), lifespan=lifespan)
+    paths = [RoutingRoute(route.path, endpoint(route), methods=[route.method], name=route.path) for route in routes]
+    application = Starlette(routes=paths, lifespan=lifespan)
     application.router.redirect_slashes = False
-    application.add_exception_handler(HTTPException, unknown_route)
+    application.add_exception_handler(HTTPException, refused)
     application.state.service, application.state.refused = service, refused
     application.state.document = api_document
     return Middleware(application, service)

@@ -100,21 +100,16 @@ def written(found: Answer, form: str) -> Response:
         case "csv":
             return Response(found.to_csv(), headers=headers, media_type=CSV)
         case "arrow":
-            return Response(_arrow(found), headers=headers, media_type=ARROW)
+            import pyarrow as pa
+
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, found.table.schema) as stream:
+                stream.write_table(found.table)
+            return Response(bytes(sink.getvalue()), headers=headers, media_type=ARROW)
         case "stored":
             return Response(found.to_bytes(), headers=headers, media_type=STORED)
         case _:
             return JSONResponse(found.to_json(), headers=headers)
-
-
-def _arrow(found: Answer) -> bytes:
-    table = found.table
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
@@ -124,9 +119,8 @@ def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
         if form_name not in forms:
             raise InvalidValueError("format", got=form_name, allowed=f"one of {', '.join(forms)}")
         return form_name
-    accepted = [
-        media_range.partition(";")[0].strip().lower() for media_range in request.headers.get("accept", "*/*").split(",")
-    ]
+    ranges = request.headers.get("accept", "*/*").split(",")
+    accepted = [media_range.partition(";")[0].strip().lower() for media_range in ranges]
     for name, media in forms.items():
         if media in accepted:
             return name

@@ -57,7 +57,13 @@ def backup(policy: Policy, ledger: Ledger, people: People, file: Path, *, actor:
             lines = io.StringIO()
             entries = ledger.export(lines, actor=actor)
             parts = {_PEOPLE: (scratch / _PEOPLE).read_bytes(), _LEDGER: lines.getvalue().encode()}
-            parts |= _streams(folder, entries)
+            for state in sorted(folder.glob("*/*.stream")):
+                content = state.read_bytes()
+                if int(StreamState.public(io.BytesIO(content)).definition["receipt"]) > entries:
+                    continue  # its charge is not in the copy
+                files = [state.with_suffix(kind) for kind in _KEPT]
+                contents = {path.name: path.read_bytes() for path in files if path.exists()} | {state.name: content}
+                parts |= {f"streams/{state.parent.name}/{name}": part for name, part in contents.items()}
             manifest = {
                 "hush-backup": FORMAT,
                 "when": now(),
@@ -77,20 +83,6 @@ def backup(policy: Policy, ledger: Ledger, people: People, file: Path, *, actor:
     return manifest
 
 
-def _streams(folder: Path, entries: int) -> dict[str, bytes]:
-    """Return the files of the streams that were charged within the first ``entries`` entries of the ledger."""
-    parts: dict[str, bytes] = {}
-    for state in sorted(folder.glob("*/*.stream")):
-        content = state.read_bytes()
-        if int(StreamState.public(io.BytesIO(content)).definition["receipt"]) > entries:
-            continue
-        for kind in _KEPT:
-            path = state.with_suffix(kind)
-            if path.exists():
-                parts[f"streams/{state.parent.name}/{path.name}"] = content if kind == ".stream" else path.read_bytes()
-    return parts
-
-
 def restore(
     policy: Policy,
     people: str,
@@ -106,7 +98,15 @@ def restore(
     manifest, parts = _read(file)
     ledger_path, folder = ledger_of(policy), streams_of(policy, "").parent
     _check_rollback(manifest, str(ledger_path), lost, anchor)
-    _check_empty(ledger_path, folder, people)
+    taken = [str(path) for path in (ledger_path, folder) if isinstance(path, Path) and path.exists()]
+    if not taken and (":" in people or Path(people).exists()):
+        with closing(People(people)) as store:
+            taken = [people] if store.names() else []
+    if taken:
+        raise LedgerError(
+            f"There is something at {taken[0]} already, and a backup is put where nothing lies. Stop the service, move "
+            "what is there away, and keep it: it may be newer."
+        )
     with ExitStack() as undo, tempfile.TemporaryDirectory(prefix="hush-restore-") as scratch:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         ended = _put_streams(folder, parts, end=lost != "none")
@@ -157,18 +157,6 @@ def _check_rollback(manifest: dict[str, Any], place: str, lost: Lost, anchor: st
         raise LedgerRolledBackError(
             f"The backup has {manifest['entries']} entries of the ledger, and its anchor knows of {entries}: what was "
             "charged since is not in it. Take a newer copy; or say what it was: --lost EPSILON, or --lost all."
-        )
-
-
-def _check_empty(place: str | Path, folder: Path, people: str) -> None:
-    paths = [str(path) for path in (place, folder) if isinstance(path, Path) and path.exists()]
-    if not paths and (":" in people or Path(people).exists()):
-        with closing(People(people)) as store:
-            paths = [people] if store.names() else []
-    if paths:
-        raise LedgerError(
-            f"There is something at {paths[0]} already, and a backup is put where nothing lies. Stop the service, move "
-            "what is there away, and keep it: it may be newer."
         )
 
 

@@ -152,24 +152,25 @@ def _store(visit: Visit) -> DashboardStore:
 # who may see
 
 
-def _may_see(opened: OpenPolicy, dashboard: Dashboard, name: str) -> bool:
-    """Return whether somebody may see a dashboard, under the policy in force: for them and for its maker."""
-    analysts, data = opened.policy.analysts, dashboard.data
-    if data not in opened.data_sets or any(
-        person not in analysts or data not in analysts[person].data for person in (name, dashboard.maker)
-    ):
-        return False
-    named = dashboard.readers == "analysts" or name in dashboard.readers
-    return dashboard.maker == name or (opened.data_sets[data].share and bool(dashboard.readers) and named)
-
-
 async def listed(visit: Visit) -> list[Dashboard]:
-    """Return the dashboards that somebody may see: their own first."""
-    dashboards = _store(visit).all()
-    seen = await visit.with_policy(
-        lambda opened: [dashboard for dashboard in dashboards if _may_see(opened, dashboard, visit.name)]
-    )
-    return sorted(seen, key=lambda dashboard: dashboard.maker != visit.name)
+    """Return the dashboards that somebody may see under the policy in force, for them and their makers; own first."""
+    dashboards = sorted(_store(visit).all(), key=lambda dashboard: dashboard.maker != visit.name)
+
+    def look(opened: OpenPolicy) -> list[Dashboard]:
+        analysts = opened.policy.analysts
+
+        def may_see(dashboard: Dashboard) -> bool:
+            data, people = dashboard.data, (visit.name, dashboard.maker)
+            if data not in opened.data_sets or any(
+                person not in analysts or data not in analysts[person].data for person in people
+            ):
+                return False
+            named = dashboard.readers == "analysts" or visit.name in dashboard.readers
+            return dashboard.maker == visit.name or (opened.data_sets[data].share and bool(dashboard.readers) and named)
+
+        return [dashboard for dashboard in dashboards if may_see(dashboard)]
+
+    return await visit.with_policy(look)
 
 
 async def opened_by(visit: Visit, identity: str) -> Dashboard:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -98,16 +97,13 @@ class McpDoor:
         server.middleware.clear()  # spans of OpenTelemetry, which are not ours to record
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its warnings quote what was sent
         self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
-        self.route = Route(method="POST", path=PATH, handler=self._handle, permission=ANALYST)
+        self.running = self._manager.run
+        """The context in which it serves."""
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Serve as long as the context lasts."""
-        async with self._manager.run():
-            yield
+        async def handle(_: Visit) -> Response:
+            return _Delegated(self._manager)
 
-    async def _handle(self, _: Visit) -> Response:
-        return _Delegated(self._manager)
+        self.route = Route(method="POST", path=PATH, handler=handle, permission=ANALYST)
 
     async def _list_tools(
         self, _: ServerRequestContext[dict[str, Any]], __: PaginatedRequestParams | None
@@ -135,7 +131,15 @@ class McpDoor:
             response = errors.problem_response(error)
         content = json.loads(bytes(response.body))
         if response.status_code < 400 and "errors" in content and "columns" in content:
-            content = _with_errors_beside(content)
+            # rows as objects, in which every noisy number has its half-width beside it
+            errors_of_rows = content.pop("errors")
+            content["rows"] = [
+                {
+                    name: value if error is None else {"value": value, "plus_minus": error}
+                    for name, value, error in zip(content["columns"], row, half_widths, strict=True)
+                }
+                for row, half_widths in zip(content["rows"], errors_of_rows, strict=True)
+            ]
         content = _visible(content)
         return CallToolResult(
             content=[TextContent(text=json.dumps(content, ensure_ascii=False))],
@@ -180,19 +184,6 @@ def _visible(content: Any) -> Any:
             return visible(content, joiners=False)
         case _:
             return content
-
-
-def _with_errors_beside(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer with rows as objects, in which every noisy number has its half-width beside it."""
-    errors = answer.pop("errors")
-    answer["rows"] = [
-        {
-            name: value if error is None else {"value": value, "plus_minus": error}
-            for name, value, error in zip(answer["columns"], row, half_widths, strict=True)
-        }
-        for row, half_widths in zip(answer["rows"], errors, strict=True)
-    ]
-    return answer
 
 
 class _Delegated(Response):

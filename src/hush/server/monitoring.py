@@ -16,7 +16,7 @@ their counters into the state that they share; metrics have a port of their own,
 
 >>> from hush.ledger import Actor, Ledger, Role
 >>> from hush.server.auth.people import People, acting
->>> people, ledger = People.in_memory(), Ledger.in_memory()
+>>> people, ledger = People(":memory:"), Ledger.in_memory()
 >>> with acting("weiss"):
 ...     people.add("alice", roles=[Role.ANALYST])
 >>> record(people, ledger), record(people, ledger)
@@ -39,7 +39,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any
 
 from hush.core import HushError
-from hush.ledger import Actor, Ledger, OwnerAct
+from hush.ledger import Actor, Ledger
 from hush.server.auth.people import FailedSignIn, People
 from hush.server.errors import StorageError
 from hush.server.rate_limits import address_block
@@ -127,11 +127,6 @@ def record(people: People, ledger: Ledger) -> int:
     return len(waiting)
 
 
-def policy_in_force(ledger: Ledger, digest: str) -> bool:
-    """Record which policy is in force, by its SHA-256, unless it is the one that was recorded last."""
-    return ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail={"sha256": digest}))
-
-
 class Counters:
     """The counters of one worker."""
 
@@ -179,7 +174,6 @@ class Counters:
 def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
     """Show the metrics of all workers on a port of this machine, to tokens of owners that have the scope ``own``."""
     storage, people = open_storage(settings.shared_state, SCHEMA, durable=False), People(settings.people)
-
     failures = FailureCounts(people)
 
     class Handler(BaseHTTPRequestHandler):

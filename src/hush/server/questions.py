@@ -402,7 +402,7 @@ class Questions:
                     # Between slots only cancels count: nothing may depend on whether the result is ready.
                     moment = min(moment + max(self._tick, _LOOK), slot)
                     await asyncio.sleep(max(0.0, turn.charged_at + moment - time.monotonic()))
-                    outcome = self._outcome(turn, moment) if moment == slot else self._cancel(turn)
+                    outcome = self._outcome(turn, moment, at_slot=moment == slot)
             if moment > turn.first > 0 and outcome != "cancelled":
                 log.warning(
                     "an answer was not there %.3g s after its charge, when it should have left, and left after %.3g s: "
@@ -415,20 +415,17 @@ class Questions:
             if turn.end(outcome) and outcome != "done":
                 return outcome
 
-    def _outcome(self, turn: Turn, moment: float) -> str:
-        """Return the outcome at a slot, empty for none yet; an earlier cancel counts even if the result is ready."""
-        if self._cancel(turn):
+    def _outcome(self, turn: Turn, moment: float, *, at_slot: bool) -> str:
+        """Return the outcome at a moment, empty for none yet; an earlier cancel counts even if the result is ready."""
+        if self._cancelled(turn.ticket):
             return "cancelled"
         ready = turn.ready_after <= moment and turn.ready_after < self._limit
-        if not ready and moment < self._limit:
+        if not at_slot or (not ready and moment < self._limit):
             return ""
         with suppress(StorageError):  # a cancel that nobody can read did not come
             if not self._tickets.close_ticket(turn.ticket):
                 return "cancelled"
         return "done" if ready else "late"
-
-    def _cancel(self, turn: Turn) -> str:
-        return "cancelled" if self._cancelled(turn.ticket) else ""
 
     def _cancelled(self, ticket: int) -> bool:
         with suppress(StorageError):

@@ -34,9 +34,22 @@ from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.curator import Curator
 from hush.curator.model_release import Recorded
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
+from hush.curator.terms import (
+    FamilyOrder,
+    FitOrder,
+    FitTerms,
+    MarginalOrder,
+    MarginalTerms,
+    RangeOrder,
+    RangeTerms,
+    SynthesisOrder,
+    SynthesisTerms,
+    Terms,
+)
 from hush.server import schemas
 from hush.server.api import CSV, JSON, attached, budget_headers, chosen_form, number_in, whole
 from hush.server.routes import ANALYST, Routes, Visit
+from hush.server.schemas import Body, OptionsBody, body_of
 
 ROUTES = Routes()
 STORED = "application/vnd.hush.release"
@@ -46,8 +59,6 @@ FORMS = {"json": JSON, "csv": CSV, "parquet": PARQUET, "zip": ZIP, "stored": STO
 MADE_FORMS = {"json": JSON, "stored": STORED}
 MOST_ROWS = 1_000_000
 """How many synthetic rows can be had at once."""
-
-
 _KINDS: Mapping[type, str] = {
     MarginalRelease: "marginals",
     SyntheticRelease: "synthetic",
@@ -63,13 +74,15 @@ _QUERY = (
 )
 
 
-def _declare(kind: str, path: str, subject: str, free: type[schemas.Body] | None, paid: type[schemas.Body]) -> None:
-    """Declare how a kind of release is explained, where there is a body for that, and how it is made."""
+def _declare(
+    kind: str, name: str, subject: str, free: type[Terms] | None, paid: type[Terms], base: type[Body] = Body
+) -> None:
+    """Declare how a kind of release is explained, where that has a route, and how it is made."""
 
-    async def explain(visit: Visit, body: schemas.Body) -> Response:
+    async def explain(visit: Visit, body: Body) -> Response:
         return JSONResponse(schemas.explanation(await visit.explain_release(kind, body.given())))
 
-    async def make(visit: Visit, body: schemas.Body) -> Response:
+    async def make(visit: Visit, body: Body) -> Response:
         form, terms = chosen_form(visit.request, MADE_FORMS), body.given()
         made, remaining, spending = await visit.release(kind, terms, request=terms.pop("request", None))
         headers = budget_headers(made.receipt, remaining, spending)
@@ -81,24 +94,20 @@ def _declare(kind: str, path: str, subject: str, free: type[schemas.Body] | None
             content = await visit.stored(int(made.receipt))
         return Response(content, headers=headers, media_type=STORED)
 
+    path, title = f"POST /releases/{name}", name.title()
     if free is not None:
-        summary = f"Price and error of {subject}"
-        ROUTES.api(f"POST {path}/explain", ANALYST, "ReleaseExplained", free, summary=summary)(explain)
-    forms = (("format", {**_TEXT, "enum": list(MADE_FORMS)}),)
-    declare = ROUTES.api(
-        f"POST {path}", ANALYST, "Made", paid, summary=f"Make {subject}", scope="ask", media=(STORED,), query=forms
-    )
-    declare(make)
+        body, summary = body_of(free, f"{title}Body", base), f"Price and error of {subject}"
+        ROUTES.api(f"{path}/explain", ANALYST, "ReleaseExplained", body, summary=summary)(explain)
+    body = body_of(paid, f"Paid{title}Body", base)
+    more: dict[str, Any] = {"media": (STORED,), "query": (("format", {**_TEXT, "enum": list(MADE_FORMS)}),)}
+    ROUTES.api(path, ANALYST, "Made", body, summary=f"Make {subject}", scope="ask", **more)(make)
 
 
-for _kind, _subject, _free, _paid in (
-    ("marginals", "all tables of some columns", schemas.MarginalsBody, schemas.PaidMarginalsBody),
-    ("synth", "synthetic rows", schemas.SynthBody, schemas.PaidSynthBody),
-    ("ranges", "all ranges of a column", schemas.RangesBody, schemas.PaidRangesBody),
-    ("fit", "a model", schemas.FitBody, schemas.PaidFitBody),
-):
-    _declare(_kind, f"/releases/{_kind}", _subject, _free, _paid)
-_declare("synth_children", "/releases/children", "parents and children", None, schemas.PaidChildrenBody)
+_declare("marginals", "marginals", "all tables of some columns", MarginalTerms, MarginalOrder)
+_declare("synth", "synth", "synthetic rows", SynthesisTerms, SynthesisOrder)
+_declare("ranges", "ranges", "all ranges of a column", RangeTerms, RangeOrder)
+_declare("fit", "fit", "a model", FitTerms, FitOrder, OptionsBody)
+_declare("synth_children", "children", "parents and children", None, FamilyOrder)
 
 
 def described(made: Any, remaining: Money | None) -> dict[str, Any]:
@@ -144,8 +153,12 @@ def written(made: Any, form: str, *, table: int | None = None, rows: int | None 
     if form == "json":
         return JSONResponse(described(made, None))
     if isinstance(made, MarginalRelease):
-        if form == "zip":
-            return attached(Response(_zipped(made), media_type=ZIP), f"{name}.zip")
+        if form == "zip":  # all tables, the report and the measurements
+            buffer = io.BytesIO()
+            with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+                for path in made.save(folder):
+                    archive.write(path, path.name)
+            return attached(Response(buffer.getvalue(), media_type=ZIP), f"{name}.zip")
         tables = len(made.tables)
         if table is None and tables > 1:
             raise InvalidValueError("table", got=None, allowed=f"the number of a table, from 1 to {tables}; or the zip")
@@ -159,15 +172,6 @@ def written(made: Any, form: str, *, table: int | None = None, rows: int | None 
         integer(seed, "seed", minimum=0, maximum=2**63 - 1)
         return saved(lambda path: made.save(path, rows=count, seed=seed))
     raise InvalidValueError("format", got=form, allowed="a form that this release has, such as json")
-
-
-def _zipped(made: MarginalRelease) -> bytes:
-    """Return all tables, the report and the measurements in one file."""
-    buffer = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in made.save(folder):
-            archive.write(path, path.name)
-    return buffer.getvalue()
 
 
 @ROUTES.api("POST /events", ANALYST, "Recorded", schemas.EventBody, scope="ask")

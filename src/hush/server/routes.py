@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
-from starlette import routing
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -147,11 +146,6 @@ def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
     return value[:most].replace("\r\n", "\n") if isinstance(value, str) else ""
 
 
-def starlette_routes(table: Sequence[Route]) -> list[routing.Route]:
-    """Return the routes of a table for the web framework, each behind its permission."""
-    return [routing.Route(route.path, endpoint(route), methods=[route.method], name=route.path) for route in table]
-
-
 def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
     """Return the handler of a route behind its permission."""
 
@@ -175,7 +169,7 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             if not route.page:
                 return errors.problem_response(error)
-            return cast("Response", request.app.state.refused(request, error))
+            return cast("Response", await request.app.state.refused(request, error))
 
     return permitted
 
@@ -223,9 +217,8 @@ def document(table: Sequence[Route]) -> dict[str, Any]:
     components = dict(schemas.REPLIES)
     paths: dict[str, dict[str, Any]] = {}
     for route in table:
-        if route.page:
-            continue
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+        if not route.page:
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -234,10 +227,7 @@ def document(table: Sequence[Route]) -> dict[str, Any]:
             "description": "Noisy answers with error bars, until the budget is spent. Prices are exact texts.",
         },
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

@@ -26,17 +26,9 @@ from hush.curator.terms import (
     LONGEST_NAME,
     LONGEST_SQL,
     LONGEST_TEXT,
-    FamilyOrder,
     FitOrder,
-    FitTerms,
-    MarginalOrder,
-    MarginalTerms,
     QuestionOrder,
     QuestionTerms,
-    RangeOrder,
-    RangeTerms,
-    SynthesisOrder,
-    SynthesisTerms,
     TermKind,
     Terms,
     TotalsOrder,
@@ -110,7 +102,9 @@ class _Prices(Body):
     )
 
 
-class _Options(Body):
+class OptionsBody(Body):
+    """A body with options of a model's own."""
+
     options: dict[str, bool | int | float | str | list[Any] | None] = Field(
         default_factory=dict, description="The model's own, such as components of pca and clusters of kmeans."
     )
@@ -126,15 +120,6 @@ class _Options(Body):
 QuestionBody = body_of(QuestionTerms, "QuestionBody")
 ExplainBody = body_of(QuestionTerms, "ExplainBody", _Prices)
 AskBody = body_of(QuestionOrder, "AskBody")
-MarginalsBody = body_of(MarginalTerms, "MarginalsBody")
-PaidMarginalsBody = body_of(MarginalOrder, "PaidMarginalsBody")
-SynthBody = body_of(SynthesisTerms, "SynthBody")
-PaidSynthBody = body_of(SynthesisOrder, "PaidSynthBody")
-PaidChildrenBody = body_of(FamilyOrder, "PaidChildrenBody")
-RangesBody = body_of(RangeTerms, "RangesBody")
-PaidRangesBody = body_of(RangeOrder, "PaidRangesBody")
-FitBody = body_of(FitTerms, "FitBody", _Options)
-PaidFitBody = body_of(FitOrder, "PaidFitBody", _Options)
 StreamBody = body_of(TotalsTerms, "StreamBody")
 PaidStreamBody = body_of(TotalsOrder, "PaidStreamBody")
 

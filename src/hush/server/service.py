@@ -42,7 +42,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refu
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, LedgerError, ParkedQuestion
+from hush.ledger import Actor, LedgerError, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
@@ -227,7 +227,8 @@ class CurrentPolicy:
     def _tell(self) -> None:
         """Record the policy that came into force in the ledger's chain."""
         if self._opened is not None and self._opened.made:
-            monitoring.policy_in_force(self._opened.ledger, self._opened.digest)
+            detail = {"sha256": self._opened.digest}  # not recorded again where it is the one that was recorded last
+            self._opened.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
 
     def close(self) -> None:
         """Close everything once nobody uses it."""
@@ -301,18 +302,12 @@ class Service:
 
     async def record_acts(self) -> None:
         """Write the waiting acts of owners into the ledger's chain, if there is a ledger."""
-
-        def record(opened: OpenPolicy) -> None:
-            if opened.made:
-                monitoring.record(self.people, opened.ledger)
-
         try:
-            await self.with_policy(record)
-        except NoPolicyError:
+            await self.with_policy(lambda opened: opened.made and monitoring.record(self.people, opened.ledger))
+        except HushError as error:  # what was done is done, and is told when the ledger is there
             self.people.acted = True
-        except HushError as error:  # what was done is done, and is told when the ledger is back
-            self.people.acted = True
-            log.warning("acts of owners wait for the ledger: %s", error)
+            if not isinstance(error, NoPolicyError):
+                log.warning("acts of owners wait for the ledger: %s", error)
 
     async def with_policy(self, work: Callable[[OpenPolicy], Result]) -> Result:
         """Do something with the policy in force, in a thread that knows who acts (`hush.server.auth.people.acting`)."""

@@ -158,12 +158,8 @@ def own(curator: Curator, name: str) -> StreamRelease:
 @ROUTES.api("POST /streams/explain", ANALYST, "StreamExplained", schemas.StreamBody)
 async def explain(visit: Visit, body: schemas.Body) -> Response:
     """Price and error of totals."""
-    return JSONResponse(await explain_totals(visit, body.given()))
-
-
-async def explain_totals(visit: Visit, terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the price and the expected error of running totals. Spends nothing."""
-    return await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
+    look = visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**body.given()))
+    return JSONResponse(await look)
 
 
 @ROUTES.api("POST /streams", ANALYST, "NewStream", schemas.PaidStreamBody, scope="ask")
@@ -311,11 +307,15 @@ class Scheduler:
         for name, error in refused.items():
             self._warn(name, error)
         count = 0
+
+        def release(name: str, turn: Turn) -> StreamPeriod | None:
+            with self._service.policy.use() as opened:
+                return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
+
         for name in names:
             try:
                 while not self._ending.is_set():  # what is due and was not begun can wait for the next worker
-                    work = partial(self._release, name)
-                    period = await self._service.questions.run(_NOBODY, f"stream {name}", work)
+                    period = await self._service.questions.run(_NOBODY, f"stream {name}", partial(release, name))
                     if period is None:
                         break
                     count += 1
@@ -343,10 +343,6 @@ class Scheduler:
         clock = now()
         streams = [stream for stream in publisher.streams.listed() if self._failed.get(stream.name, soon) <= soon]
         return [stream.name for stream in streams if stream.due(clock) is not None or stream.over(clock)], refused
-
-    def _release(self, name: str, turn: Turn) -> StreamPeriod | None:
-        with self._service.policy.use() as opened:
-            return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
 
     def _warn(self, name: str, error: HushError) -> None:
         """Log a refusal, once as long as it stays the same."""

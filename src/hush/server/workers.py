@@ -21,6 +21,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,6 @@ from hush.server.settings import ServiceSettings, is_loopback
 from hush.storage import in_database
 
 log = logging.getLogger("hush.server")
-
-
 _LOOK = 0.2
 """Seconds between two checks for dead workers."""
 _MOST_DEATHS = 10
@@ -127,13 +126,13 @@ def _work(settings: ServiceSettings, sockets: list[socket.socket], options: Mapp
 
     from hush.server.middleware import LimitedProtocol
 
-    pg_socket = None
+    pg = None
     if sockets[1:]:
-        from hush.server.pgwire.server import PgSocket
+        from hush.server.pgwire.server import PgServer
 
-        pg_socket = PgSocket(listener=sockets[1], certificate=options["certificate"], key=options["key"])
+        pg = partial(PgServer, listener=sockets[1], certificate=options["certificate"], key=options["key"])
     config = uvicorn.Config(
-        app(settings, pg_socket),
+        app(settings, pg),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -189,13 +188,9 @@ def _supervise(settings: ServiceSettings, sockets: list[socket.socket], options:
         process.wait()
 
 
-def _be_worker() -> None:
+if __name__ == "__main__":
     _tune()
     task = json.loads(os.environ[VARIABLE])
     logging.getLogger("hush").addHandler(logging.StreamHandler())
-    sockets = [socket.socket(fileno=number) for number in task["sockets"]]
-    _work(ServiceSettings(**task["settings"]), sockets, task["options"])
-
-
-if __name__ == "__main__":
-    _be_worker()
+    inherited = [socket.socket(fileno=number) for number in task["sockets"]]
+    _work(ServiceSettings(**task["settings"]), inherited, task["options"])

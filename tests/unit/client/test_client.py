@@ -7,17 +7,12 @@ import socket
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-from served import clinic_with, protected_elsewhere, running
+from served import certificate, clinic_with, protected_elsewhere, running
 
 import hush
 from hush.client import RemoteCurator, RemoteError, connect
@@ -74,38 +69,15 @@ def test_tokens_do_not_travel_in_the_clear(address: str) -> None:
         connect(address, token=MISSPELT)
 
 
-def signed_by_itself(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate of this machine and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    files = folder / "certificate.pem", folder / "key.pem"
-    files[0].write_bytes(certificate.public_bytes(pem))
-    files[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
-    return files
-
-
 def test_https_is_for_certificates_that_are_trusted(tmp_path: Path) -> None:
     policy = clinic_with(tmp_path, pa.table({"age": [1, 2]}), bounds={"age": (0, 100)}, budget="5")
     people = People(tmp_path / "hush.people")
     token = people.make_token("me")[1]
     people.close()
-    certificate, key = signed_by_itself(tmp_path)
+    trusted, key = certificate(tmp_path)
     settings = ServiceSettings(policy=str(policy), people=str(tmp_path / "hush.people"), tick=0, secure=True)
-    with running(settings, certificate=certificate, key=key) as address:
-        with connect(address, token=token, certificates=str(certificate)) as curator:
+    with running(settings, tls=(trusted, key)) as address:
+        with connect(address, token=token, certificates=trusted) as curator:
             assert len(curator.ask(COUNT, epsilon=1)) == 1
         with pytest.raises(RemoteError, match="certificate"):
             connect(address, token=token)

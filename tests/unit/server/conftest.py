@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from argon2 import PasswordHasher
 from pg_servers import RunningPgServer
 from starlette.testclient import TestClient
 
@@ -15,6 +16,7 @@ from hush.curator.data_sets import read_policy
 from hush.ledger import Role
 from hush.policy.ledger import make_ledger
 from hush.server import app
+from hush.server.auth import credentials
 from hush.server.auth.people import People
 from hush.server.settings import ServiceSettings
 
@@ -67,6 +69,12 @@ def clinic(tmp_path: Path) -> Path:
     people.add("bob", roles=[Role.ANALYST])
     people.close()
     return policy
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords at little cost; `tests/conformance/service` checks what they cost a service."""
+    monkeypatch.setattr(credentials, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
 @pytest.fixture

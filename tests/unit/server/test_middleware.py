@@ -43,12 +43,13 @@ def test_every_route_and_status_has_the_headers(
     browser: TestClient, alice, olga, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statuses = set()
+    asked = ({}, alice, olga, {"authorization": "Bearer x"}, {"host": "evil.example"})
     for place in table():
-        for method in (place.method, "GET", "POST", "TRACE"):
-            for headers in ({}, alice, olga, {"authorization": "Bearer x"}, {"host": "evil.example"}):
-                told = browser.request(method, place.path.replace("{number}", "1"), headers=headers)
-                check(told.headers)
-                statuses.add(told.status_code)
+        ways = [(place.method, headers) for headers in asked]
+        for method, headers in (*ways, *((other, alice) for other in {"GET", "POST", "TRACE"} - {place.method})):
+            told = browser.request(method, place.path.replace("{number}", "1"), headers=headers)
+            check(told.headers)
+            statuses.add(told.status_code)
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("Bergen")

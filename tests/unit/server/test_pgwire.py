@@ -14,7 +14,8 @@ from contextlib import ExitStack
 import pandas as pd
 import psycopg
 import pytest
-from pg_servers import RunningPgServer, certificate, connect, psql, result_of, spent
+from pg_servers import RunningPgServer, connect, psql, result_of, spent
+from served import certificate
 
 from hush.curator.pipeline import Program
 from hush.ledger import Role

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pg_servers import RunningPgServer, certificate, connect, psql, spent
+from debian import find_or_install
+from pg_servers import RunningPgServer, connect, psql, spent
+from served import certificate
 
 _DRIVER = Path("/usr/share/java/postgresql.jar")
 _PROGRAM = Path(__file__).parents[2] / "serving" / "Jdbc.java"
@@ -21,13 +23,14 @@ _PROGRAM = Path(__file__).parents[2] / "serving" / "Jdbc.java"
 
 def jdbc(running: RunningPgServer, token: str) -> dict[str, str]:
     """Run the program of the JDBC driver, and return what each of its steps gave."""
-    java = shutil.which("java")
-    if java is None or not _DRIVER.exists():
+    java = find_or_install(lambda: shutil.which("java"), "openjdk-17-jre-headless")
+    driver = find_or_install(lambda: str(_DRIVER) if _DRIVER.exists() else None, "libpostgresql-jdbc-java")
+    if java is None or driver is None:
         pytest.skip("the JDBC driver needs Java 17 and Debian's libpostgresql-jdbc-java")
     where = f"jdbc:postgresql://127.0.0.1:{running.port}/hush?sslmode=require&options=-c%20hush.confidence=0.9"
     small = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     done = subprocess.run(
-        [java, *small, "-cp", str(_DRIVER), str(_PROGRAM), where, token],
+        [java, *small, "-cp", driver, str(_PROGRAM), where, token],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -109,8 +112,8 @@ def test_the_jdbc_driver_walks_asks_and_is_refused(settings, token, tmp_path):
 
 def isql(running: RunningPgServer, token: str, text: str, **options: str) -> str:
     """Run statements through the ODBC driver."""
-    program = shutil.which("isql")
-    if program is None or "PostgreSQL Unicode" not in _odbc_drivers():
+    program = find_or_install(_isql, "odbc-postgresql", "unixodbc")
+    if program is None:
         pytest.skip("the ODBC driver needs Debian's odbc-postgresql and unixodbc")
     where = {
         "Driver": "PostgreSQL Unicode", "Servername": "127.0.0.1", "Port": str(running.port), "Database": "hush",
@@ -123,8 +126,12 @@ def isql(running: RunningPgServer, token: str, text: str, **options: str) -> str
     return done.stdout + done.stderr
 
 
-def _odbc_drivers() -> str:
-    return subprocess.run(["odbcinst", "-q", "-d"], capture_output=True, text=True, check=False).stdout
+def _isql() -> str | None:
+    """Return the program of ODBC, if it has PostgreSQL's driver."""
+    if shutil.which("odbcinst") is None:
+        return None
+    drivers = subprocess.run(["odbcinst", "-q", "-d"], capture_output=True, text=True, check=False).stdout
+    return shutil.which("isql") if "PostgreSQL Unicode" in drivers else None
 
 
 @pytest.mark.parametrize("options", [{}, {"UseDeclareFetch": "1", "Fetch": "2"}], ids=["plain", "cursors"])

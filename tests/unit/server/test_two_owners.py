@@ -101,7 +101,7 @@ def test_an_owner_is_removed_by_two_owners_only(browser: TestClient, people: Peo
 
 def test_a_proposal_lapses() -> None:
     moment = [0.0]
-    people = People.in_memory(clock=lambda: moment[0])
+    people = People(":memory:", clock=lambda: moment[0])
     for name in ("olga", "otto"):
         people.add(name, roles=[Role.OWNER])
     with acting("olga"):

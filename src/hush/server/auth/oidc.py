@@ -295,19 +295,17 @@ class OpenIdProvider:
         if not printable or not 0 < len(subject) <= 255:
             raise _refused("the subject is not one of 1 to 255 printable ASCII characters")
         issuer, seconds = self.settings.issuer, self.settings.valid_days * 86400
+        roles = None
+        if self.settings.roles_claim:
+            claim = claims.get(self.settings.roles_claim, [])
+            words = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
+            role_words = {Role.OWNER: self.settings.owner, Role.ANALYST: self.settings.analyst}
+            roles = frozenset(role for role, word in role_words.items() if word and word in words)
         try:
             with acting(f"sign-in at {urllib.parse.urlsplit(issuer).netloc}"):
-                return people.identified(issuer, subject, roles=self._roles(claims), link=link, seconds=seconds)
+                return people.identified(issuer, subject, roles=roles, link=link, seconds=seconds)
         except PeopleError as error:
             raise _refused(str(error)) from None
-
-    def _roles(self, claims: Mapping[str, Any]) -> frozenset[Role] | None:
-        if not self.settings.roles_claim:
-            return None
-        claim = claims.get(self.settings.roles_claim, [])
-        words = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
-        role_words = {Role.OWNER: self.settings.owner, Role.ANALYST: self.settings.analyst}
-        return frozenset(role for role, word in role_words.items() if word and word in words)
 
 
 def _safe(place: str) -> bool:

@@ -10,7 +10,7 @@ Secrets are stored as hashes only:
     costs microseconds (a slow hash on every request would be a denial of service by ourselves);
 *   passwords are chosen by people, so they go through a slow one (`hush.server.auth.credentials`).
 
->>> people = People.in_memory()
+>>> people = People(":memory:")
 >>> people.add("alice", roles=[Role.ANALYST])
 >>> secret = people.make_link("alice")
 >>> people.use_link(secret).name, people.use_link(secret)
@@ -30,7 +30,7 @@ from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from hush.core import InvalidValueError
 from hush.ledger import Actor, OwnerAct, Role
@@ -206,11 +206,6 @@ class People:
         except BaseException:
             self.storage.close()
             raise
-
-    @classmethod
-    def in_memory(cls, *, clock: Callable[[], float] = time.time) -> Self:
-        """Return a store that lives and dies with this process."""
-        return cls(":memory:", clock=clock)
 
     def close(self) -> None:
         """Let go of the file or the connection."""

@@ -51,14 +51,21 @@ def kind_of(question: str) -> str:
 
 @ROUTES.page("GET /answers/{name}", ANALYST)
 async def answer_page(visit: Visit) -> Response:
-    """Show an answer again, in any of its forms."""
+    """Show an answer again, in any of its forms; or all answers of a paid refresh of a dashboard."""
     request = visit.request
     name, _, ending = str(request.path_params["name"]).partition(".")
     if (number := number_of(name)) is None:
         raise UnknownPlaceError
     release = await visit.receipt(number)
     if kind_of(release["question"]) == "dashboard" and release["outcome"] in _PAID:
-        return await _of_dashboard(visit, release, ending)
+        answers = together.unpacked(await visit.stored(number))
+        if ending:  # one of them as a file, by its place
+            place = whole(visit.query.get("place", "1"), "place")
+            if ending not in FILES or not 1 <= place <= len(answers):
+                raise UnknownPlaceError
+            return answer_file(answers[place - 1], f"answer-{number}-{place}", ending)
+        drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
+        return await show(visit, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
     try:
         answer = await visit.answer(number)
     except LedgerError:  # a whole release has a place of its own, which also says what else it may be
@@ -67,7 +74,7 @@ async def answer_page(visit: Visit) -> Response:
         return answer_file(answer, f"answer-{name}", ending)
     if ending in {"py", "ipynb"}:
         address = f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
-        text = script(answer, release, address) if ending == "py" else notebook(answer, release, address)
+        text = program(answer, release, address, as_notebook=ending == "ipynb")
         media = "text/x-python" if ending == "py" else "application/x-ipynb+json"
         return attached(Response(text, media_type=media), f"answer-{name}.{ending}")
     if ending:
@@ -93,19 +100,6 @@ def answer_file(answer: Answer, name: str, ending: str) -> Response:
     """Return an answer as a file."""
     response = Response(answer.chart().svg, media_type="image/svg+xml") if ending == "svg" else written(answer, ending)
     return attached(response, f"{name}.{ending}")
-
-
-async def _of_dashboard(visit: Visit, release: dict[str, Any], ending: str) -> Response:
-    """Show all answers of a paid refresh of a dashboard, or give out one as a file, by its place."""
-    number = release["number"]
-    answers = together.unpacked(await visit.stored(number))
-    if ending:
-        place = whole(visit.query.get("place", "1"), "place")
-        if ending not in FILES or not 1 <= place <= len(answers):
-            raise UnknownPlaceError
-        return answer_file(answers[place - 1], f"answer-{number}-{place}", ending)
-    drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
-    return await show(visit, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
 
 
 @ROUTES.page("GET /compare", ANALYST)
@@ -239,31 +233,8 @@ def both(columns: Sequence[AnswerColumn], *, wide: float = 520.0, dummy: str = "
     return "".join(sheet.page(classes=kind) for kind, sheet in sheets.items() if sheet is not None)
 
 
-def script(answer: Answer, release: dict[str, Any], address: str) -> str:
-    """Return a program that shows the answer again."""
-    note, connect, ask = _program(answer, release, address)
-    return f'"""{note}"""\n\n{connect}\n\n{ask}\n\nprint(answer)\n'
-
-
-def notebook(answer: Answer, release: dict[str, Any], address: str) -> str:
-    """Return a notebook that shows the answer again, with its chart."""
-    note, connect, ask = _program(answer, release, address)
-    sources = (f"# Answer {release['number']}\n\n{note}", connect, f"{ask}\nanswer", "answer.chart()")
-    cells: list[dict[str, Any]] = [
-        {
-            "cell_type": "code" if index else "markdown",
-            "id": f"cell-{index}",
-            "metadata": {},
-            "source": source.splitlines(keepends=True),
-            **({"execution_count": None, "outputs": []} if index else {}),
-        }
-        for index, source in enumerate(sources)
-    ]
-    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    return json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=1)
-
-
-def _program(answer: Answer, release: dict[str, Any], address: str) -> tuple[str, str, str]:
+def program(answer: Answer, release: dict[str, Any], address: str, *, as_notebook: bool) -> str:
+    """Return a program that shows the answer again; or a notebook, with its chart."""
     lines = release["question"].splitlines(keepends=True) or [""]
     question = "\n    ".join(json.dumps(line, ensure_ascii=False) for line in lines)
     price = answer.price.epsilon
@@ -277,4 +248,18 @@ def _program(answer: Answer, release: dict[str, Any], address: str) -> tuple[str
         f"answer = curator.ask(\n    {question},\n    epsilon={json.dumps(epsilon)},\n"
         f"    data={json.dumps(release['data'])},\n    request={json.dumps(release['request'])},\n)"
     )
-    return note, connect, ask
+    if not as_notebook:
+        return f'"""{note}"""\n\n{connect}\n\n{ask}\n\nprint(answer)\n'
+    sources = (f"# Answer {release['number']}\n\n{note}", connect, f"{ask}\nanswer", "answer.chart()")
+    cells: list[dict[str, Any]] = [
+        {
+            "cell_type": "code" if index else "markdown",
+            "id": f"cell-{index}",
+            "metadata": {},
+            "source": source.splitlines(keepends=True),
+            **({"execution_count": None, "outputs": []} if index else {}),
+        }
+        for index, source in enumerate(sources)
+    ]
+    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    return json.dumps({"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}, indent=1)

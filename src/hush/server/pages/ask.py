@@ -26,12 +26,12 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
-from starlette.datastructures import FormData, QueryParams
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError, exact
 from hush.core.format import figure, percent
 from hush.curator.answer import Answer
+from hush.curator.catalogue import quoted
 from hush.curator.curator import Curator
 from hush.curator.explanation import ComposedExplanation, Explanation
 from hush.ledger.budgets import price, takes
@@ -39,9 +39,10 @@ from hush.query.plan.keys import Listed
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown_error
 from hush.report.pictures import label
+from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
-from hush.server.pages.layout import data_set_named, quoted, show
-from hush.server.pages.tables import beside, choices, example_columns
+from hush.server.pages.layout import data_set_named, show
+from hush.server.pages.tables import choices, example_columns
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit, text_of
 from hush.utility import posterior
@@ -69,7 +70,10 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
     preview: dict[str, Any] | None = None
     if question.strip():
         try:
-            preview = await _before(visit, question, values)
+            visit.check_rate(Rate.EXPLANATIONS)
+            rows, epsilon = number_of(text_of(values, "rows", 12)) or 0, text_of(values, "epsilon", 60).strip()
+            terms = text_of(values, "data", 200), epsilon, rows if 0 < rows <= 10**9 else ROWS
+            preview = await visit.with_curator(lambda curator: before(curator, question, *terms))
         except HushError as refusal:
             error = error or refusal
     # the ε above which a question waits for the owner
@@ -82,7 +86,7 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         "ask.html",
         error=error,
         data="" if data_set is None else data_set["name"],
-        schema=None if data_set is None else beside(data_set),
+        schema=data_set,
         question=question,
         known=preview,
         prices=json.dumps(script, ensure_ascii=False) if script else "",
@@ -169,23 +173,14 @@ def odds(epsilon: str) -> str:
     return f"Somebody who was 50 in 100 sure of a fact about one person can be at most {parts} sure after this answer."
 
 
-async def _before(visit: Visit, question: str, values: QueryParams | FormData) -> dict[str, Any]:
-    visit.check_rate(Rate.EXPLANATIONS)
-    text, data = text_of(values, "rows", 12), text_of(values, "data", 200)
-    rows = int(text) if text.isascii() and text.isdigit() and 0 < int(text) <= 10**9 else ROWS
-    epsilon = text_of(values, "epsilon", 60).strip()
-    return await visit.with_curator(
-        lambda curator: before(curator, question, data if data in curator.data_sets else None, epsilon, rows)
-    )
-
-
-def before(curator: Curator, question: str, data: str | None, epsilon: str, rows: int) -> dict[str, Any]:
+def before(curator: Curator, question: str, data: str, epsilon: str, rows: int) -> dict[str, Any]:
     """Return what is known of a question at each price; raise the refusal of a question that cannot be asked.
 
     ``takes`` is the share of the binding budget that each price takes, in words, and ``more`` how many questions like
     it fit. ``bars`` have for each account its remaining share, and then the share that each price takes.
     """
-    data_set, _ = curator.parse(question, (), data)
+    named = data if data in curator.data_sets else None
+    data_set, _ = curator.parse(question, (), named)
     views = [view for view in curator.budget() if view.data == data_set.schema.data]
     prices = ladder(min((view.remaining.epsilon for view in views), default=Fraction(0)))
     if epsilon and epsilon not in prices:
@@ -194,7 +189,7 @@ def before(curator: Curator, question: str, data: str | None, epsilon: str, rows
     usual = min((view.epsilon for view in views), default=Fraction(0)) / _USUAL
     near = max((index for index, step in enumerate(prices) if Fraction(step) <= usual), default=0)
     chosen = prices.index(epsilon) if epsilon else near
-    explained = curator.at_prices(question, epsilons=prices, data=data)
+    explained = curator.at_prices(question, epsilons=prices, data=named)
     charges = [[price(view.account, explanation.events) for explanation in explained] for view in views]
     return {
         "prices": prices,

@@ -30,25 +30,10 @@ ROUTES = Routes()
 @ROUTES.page("GET /dashboards", ANALYST)
 async def list_page(visit: Visit, error: HushError | None = None) -> Response:
     """Show the dashboards that one may see, and a form to make one."""
-    seen = [_head(dashboard, visit) for dashboard in await dashboards.listed(visit)]
-    names = [data_set["name"] for data_set in await visit.data_sets()]
-    return await show(visit, "dashboards.html", error=error, dashboards=seen, known=names)
-
-
-def _head(dashboard: Dashboard, visit: Visit) -> dict[str, Any]:
-    own, readers = dashboard.maker == visit.name, dashboard.readers
-    return {
-        "address": f"/dashboards/{dashboard.identity}",
-        "identity": dashboard.identity,
-        "title": visible(dashboard.title),
-        "data": dashboard.data,
-        "maker": dashboard.maker,
-        "own": own,
-        "tiles": len(dashboard.tiles),
-        "readers": "you" if not own else readers if isinstance(readers, str) else ", ".join(readers),
-        "refreshed": bool(dashboard.refreshed),
-        "paid": visit.name in dashboard.paid,
-    }
+    seen, data_sets = await dashboards.listed(visit), await visit.data_sets()
+    return await show(
+        visit, "dashboards.html", error=error, dashboards=seen, known=[data["name"] for data in data_sets]
+    )
 
 
 @ROUTES.page("POST /dashboards", ANALYST, "ask", refused=list_page)
@@ -80,34 +65,31 @@ async def dashboard_page(visit: Visit, error: HushError | None = None) -> Respon
     price: dict[str, Any] | None = None
     if dashboard.tiles and ("refresh" in visit.query or isinstance(error, RequestConflictError)):
         try:
-            price = await _price(visit, dashboard)
+            told = await dashboards.explained(visit, dashboard)
         except HushError as refusal:
             error = error or refusal
+        else:
+            apart = sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0))
+            price = {
+                "identity": told.identity,
+                "epsilon": figure(told.epsilon, exact=True),
+                "delta": figure(told.delta, exact=True) if told.delta else "",
+                "apart": figure(apart, exact=True),
+                "distinct": told.questions,
+                "outlook": "" if told.outlook is None else visible(str(told.outlook)),
+                "fits": told.outlook is None or told.outlook.more > 0,
+                "odds": odds(figure(told.epsilon, exact=True)),
+            }
     return await show(
         visit,
         "dashboard.html",
         error=error,
         data=dashboard.data,
-        dashboard=_head(dashboard, visit),
+        dashboard=dashboard,
         tiles=[_tile(tile) for tile in tiles],
         price=price,
         request_id=uuid.uuid4().hex,
     )
-
-
-async def _price(visit: Visit, dashboard: Dashboard) -> dict[str, Any]:
-    price = await dashboards.explained(visit, dashboard)
-    epsilon = figure(price.epsilon, exact=True)
-    return {
-        "identity": price.identity,
-        "epsilon": epsilon,
-        "delta": figure(price.delta, exact=True) if price.delta else "",
-        "apart": figure(sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0)), exact=True),
-        "distinct": price.questions,
-        "outlook": "" if price.outlook is None else visible(str(price.outlook)),
-        "fits": price.outlook is None or price.outlook.more > 0,
-        "odds": odds(epsilon),
-    }
 
 
 def _tile(shown_tile: TileAnswer) -> dict[str, Any]:

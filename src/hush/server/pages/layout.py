@@ -23,6 +23,7 @@ from hush.core.chart import style_sheet
 from hush.core.format import figure, percent, visible
 from hush.curator.curator import Curator
 from hush.ledger import AccountView, ApprovalNeededError, Role
+from hush.report.columns import shown_error
 from hush.server import errors
 from hush.server.auth import sessions
 from hush.server.errors import ForbiddenError, NoPolicyError, SignInError, UnknownPlaceError
@@ -48,6 +49,9 @@ def _templates() -> jinja2.Environment:
         "minute": minute,
         "day": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
         "taken": lambda share: percent(share, taken=True),
+        "percent": percent,
+        "figure": figure,
+        "half_width": shown_error,
         "visible": lambda value: visible(str(value), lines=True),
     }
     return templates
@@ -190,8 +194,3 @@ async def data_set_named(visit: Visit, name: str) -> dict[str, Any] | None:
 def minute(when: str) -> str:
     """Return a time of the ledger up to its minute."""
     return when[:16].replace("T", " ")
-
-
-def quoted(name: str) -> str:
-    """Return a name as SQL takes it."""
-    return name if name.isidentifier() and name.islower() else '"' + name.replace('"', '""') + '"'

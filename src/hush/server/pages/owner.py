@@ -177,9 +177,8 @@ async def read_page(visit: Visit) -> Response:
     values: dict[str, Any] = {"chosen": name, "said": said}
     try:
         if await asyncio.to_thread(_text, policy):  # rows are shown while data are set up, and not later
-            raise InvalidValueError(
-                "file", got=name, allowed="chosen before there is a policy", hint="Change it there."
-            )
+            allowed = "chosen before there is a policy"
+            raise InvalidValueError("file", got=name, allowed=allowed, hint="Change it there.")
         words = {key: said[key] for key in _WRITTEN if said.get(key)}
         values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, words)
         visit.people.note("read-rows", file=name)
@@ -200,7 +199,7 @@ def _findings(policy: str, text: str) -> dict[str, Any]:
     with _beside(policy, text) as new:
         _check_places(Policy.read(new), None, policy)
         checked = check(new, rows=True)
-        mistakes = [_named(error, new) for error in checked.mistakes]
+        mistakes = [str(error).replace(str(new), "hush.toml") for error in checked.mistakes]
     better = {
         key if column is None else f"{key} {table}.{column}": value
         for table, column, key, value in (
@@ -219,7 +218,7 @@ def _findings(policy: str, text: str) -> dict[str, Any]:
 
 @contextmanager
 def _beside(policy: str, text: str) -> Iterator[Path]:
-    """Give a file with a text in the folder of the policy; it is removed in the end, if it is still there."""
+    """Give a file with a text in the folder of the policy; it is removed in the end, and no error names it."""
     folder = Path(policy).resolve().parent
     with tempfile.NamedTemporaryFile(
         "w", dir=folder, prefix=".hush-", suffix=".toml", delete=False, encoding="utf-8"
@@ -227,13 +226,11 @@ def _beside(policy: str, text: str) -> Iterator[Path]:
         new.write(text)
     try:
         yield Path(new.name)
+    except HushError as error:  # about the policy's lines, and not those of a file that nobody knows
+        error.args = (str(error).replace(new.name, "hush.toml"),)
+        raise
     finally:
         Path(new.name).unlink(missing_ok=True)
-
-
-def _named(error: HushError, new: Path) -> str:
-    """Return what an error says, about the policy's lines and not those of a file that nobody knows."""
-    return str(error).replace(str(new), "hush.toml")
 
 
 @ROUTES.page("POST /data/policy", OWNER)
@@ -265,7 +262,7 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
         read_policy(new)
         mistakes = check(new, rows=True).mistakes if ledger else ()
         if mistakes:
-            raise HushError("\n".join(_named(mistake, new) for mistake in mistakes))
+            raise HushError("\n".join(map(str, mistakes)))
         visit.agree(_EDIT, json.dumps([_text(policy_path), text]))
         if target.exists():
             new.chmod(target.stat().st_mode & 0o7777)
@@ -327,21 +324,17 @@ def _policy(visit: Visit) -> Policy | None:
         return None
 
 
-@ROUTES.page("POST /people", OWNER)
+@ROUTES.page("POST /people", OWNER, refused=people_page)
 async def change_people(visit: Visit) -> Response:
     """Add somebody, give them a new link, or remove them."""
     form = await visit.request.form()
     name, act = str(form.get("name", "")).strip(), form.get("act", "add")
-    try:
-        if act == "remove":
-            visit.people.remove(name)
-            return await people_page(visit)
-        if act == "add":
-            await asyncio.to_thread(_add, visit, name, form)
-        secret = visit.people.make_link(name)
-    except HushError as error:
-        return await people_page(visit, error)
-    return await people_page(visit, link=_welcome(visit, secret), added=name)
+    if act == "remove":
+        visit.people.remove(name)
+        return await people_page(visit)
+    if act == "add":
+        await asyncio.to_thread(_add, visit, name, form)
+    return await people_page(visit, link=_welcome(visit, visit.people.make_link(name)), added=name)
 
 
 def _add(visit: Visit, name: str, form: FormData) -> None:

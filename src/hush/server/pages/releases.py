@@ -22,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.format import figure, visible
+from hush.curator.catalogue import quoted
 from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.model_release import MODELS
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
@@ -34,11 +35,11 @@ from hush.server.api import attached, number_in, whole
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.ask import led_to, odds
-from hush.server.pages.layout import data_set_named, problem_of, quoted, show
+from hush.server.pages.layout import data_set_named, problem_of, show
 from hush.server.pages.tables import example_columns
+from hush.server.rate_limits import Rate
 from hush.server.releases import FORMS, file_options, written
 from hush.server.routes import ANALYST, Routes, Visit, text_of
-from hush.server.streams import explain_totals
 
 ROUTES = Routes()
 KINDS: Mapping[str, tuple[str, str]] = {
@@ -113,7 +114,7 @@ def _terms(kind: str, question: str, given: Mapping[str, str], data: str) -> dic
 
 async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str, Any]:
     if kind == "stream":
-        outlook = await explain_totals(visit, terms)
+        outlook = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
         errors = [(f"each {name}", f"± {_rounded(str(error))}") for name, error in outlook["errors"].items()]
         head = f"{outlook['periods']:,} periods for ε {outlook['price']['epsilon']}"
         return {"head": head, "rows": errors, "notes": outlook["caveats"], "odds": odds(terms["epsilon"])}
@@ -206,25 +207,19 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
         preview = made.table.slice(0, _PREVIEW)
         rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
         values |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
-        return {**values, "headline": str(made), "facts": _certificate(made)}
+        facts: list[tuple[str, str]] = []
+        if (quality := made.quality) is not None:  # how good the rows are known to be
+            worst = quality.worst
+            furthest = f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}"
+            facts = [("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}")]
+            facts += [("Furthest from the data", furthest)]
+        return {**values, "headline": str(made), "facts": facts}
     answers = [(visible(made.column.name), {**shown(made.histogram(), address, query), "notes": []})]
     facts = [
         (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
         for quantile in made.quantiles()
     ]
     return {**values, "kind": "ranges", "answers": answers, "facts": facts, "headline": f"All ranges at {made.price}"}
-
-
-def _certificate(made: SyntheticRelease) -> list[tuple[str, str]]:
-    """Return how good synthetic rows are known to be."""
-    if (quality := made.quality) is None:
-        return []
-    worst = quality.worst
-    furthest = f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}"
-    return [
-        ("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}"),
-        ("Furthest from the data", furthest),
-    ]
 
 
 def _example(data_set: dict[str, Any] | None, kind: str) -> str:
@@ -253,7 +248,7 @@ def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
             problem = problem_of(error)
     curves, classes, chosen = _curves(model, query.get("class", ""))
     return {
-        "coefficients": _coefficients(model),
+        "coefficients": model.summary().coefficients if isinstance(model, LinearModel) else [],
         "curves": curves,
         "classes": classes,
         "chosen": chosen,
@@ -265,9 +260,7 @@ def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
 
 def predicted(model: Any, values: Mapping[str, str]) -> str:
     """Return the prediction for one made-up row, whose values are written as in a form; an empty one is missing."""
-    row: dict[str, list[Any]] = {}
-    for column in _schema(model).columns:
-        row[column.name] = [_value(column, values.get(column.name, "").strip())]
+    row = {column.name: [_value(column, values.get(column.name, "").strip())] for column in _schema(model).columns}
     if isinstance(model, Classifier):
         chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it
         names = [visible(str(name)) for name in model.classes_]
@@ -308,20 +301,6 @@ def _fields(model: Any, query: Mapping[str, str]) -> list[tuple[str, str, list[s
         note = f"{figure(column.lower)} – {figure(column.upper)}" if column.values is None and not column.unit else ""
         fields.append((column.name, visible(column.name), choices, note, query.get(_PREFIX + column.name, "")[:100]))
     return fields
-
-
-def _coefficients(model: Model) -> list[dict[str, str]]:
-    if not isinstance(model, LinearModel):
-        return []
-    return [
-        {
-            "name": visible(line.name),
-            "estimate": figure(line.estimate, digits=4),
-            "interval": f"{figure(line.low, digits=3)} – {figure(line.high, digits=3)}",
-            "p": figure(line.p_value, digits=2),
-        }
-        for line in model.summary().coefficients
-    ]
 
 
 def _curves(model: Model, wanted: str) -> tuple[list[str], list[str], str]:

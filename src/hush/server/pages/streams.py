@@ -15,13 +15,12 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
-from hush.core.format import percent, visible
+from hush.core.format import visible
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
 from hush.ledger.streams import StreamDeclaration
-from hush.report.columns import shown_error
 from hush.server import streams
 from hush.server.api import number_of
-from hush.server.errors import NoPolicyError, UnknownPlaceError
+from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import FILES, answer_file, both, shown
 from hush.server.pages.budget import csv_file
 from hush.server.pages.layout import minute, show
@@ -46,31 +45,21 @@ _FIELDS = ("name", "question", "amount", "price", "every", "first", "releases", 
 
 @ROUTES.page("GET /streams", ANYBODY)
 @ROUTES.page("GET /streams.{ending}", ANYBODY)
-async def streams_page(visit: Visit) -> Response:
-    """Show the streams that one may read, as a page, JSON or CSV."""
-    ending = visit.path.get("ending", "")
-    if not ending:
-        return await _list(visit)
-    views = await streams.listed(visit)
+async def streams_page(
+    visit: Visit, *, error: HushError | None = None, explained: DeclarationExplanation | None = None
+) -> Response:
+    """Show the streams that one may read, as a page, JSON or CSV; to owners with the form of a declaration."""
+    views, ending = await streams.listed(visit), visit.path.get("ending", "")
     if ending == "json":
         return JSONResponse({"streams": [view.to_json() for view in views]})
-    if ending != "csv":
+    if ending == "csv":
+        rows = [{"name": view.name} | release.to_json() for view in views for release in view.releases or ()]
+        return csv_file(rows, ("name", "period", "slot", "state", "receipt"), "streams")
+    if ending:
         raise UnknownPlaceError
-    rows = [{"name": view.name} | release.to_json() for view in views for release in view.releases or ()]
-    return csv_file(rows, ("name", "period", "slot", "state", "receipt"), "streams")
-
-
-async def _list(
-    visit: Visit,
-    given: dict[str, str] | None = None,
-    *,
-    explained: DeclarationExplanation | None = None,
-    error: HushError | None = None,
-) -> Response:
-    views = await streams.listed(visit)
     names = await visit.with_policy(lambda opened: list(opened.policy.data))
-    defaults = dict.fromkeys(_FIELDS, "") | {"every": "week", "releases": "12", "late": "make", "readers": "analysts"}
-    defaults |= {"price": "epsilon", "first": datetime.now(UTC).date().isoformat(), "data": names[0] if names else ""}
+    given = dict.fromkeys(_FIELDS, "") | {"every": "week", "releases": "12", "late": "make", "readers": "analysts"}
+    given |= {"price": "epsilon", "first": datetime.now(UTC).date().isoformat(), "data": names[0] if names else ""}
     return await show(
         visit,
         "streams.html",
@@ -79,8 +68,8 @@ async def _list(
         owner=visit.who.owns,
         known_data=names,
         prices=_PRICES,
-        given=defaults | (given or {}),
-        explained=None if explained is None else _explanation(explained),
+        given=given | (await _given(visit) if visit.request.method == "POST" else {}),
+        explained=explained,
     )
 
 
@@ -106,31 +95,18 @@ def _stream(view: StreamView) -> dict[str, Any]:
     }
 
 
-def _explanation(explained: DeclarationExplanation) -> dict[str, Any]:
-    errors = [
-        (visible(name), "known with the answer" if error is None else f"± {shown_error(float(error))}")
-        for name, error in explained.release.errors().items()
-    ]
-    fits = explained.declaration.schedule.slots <= explained.fitting
-    return {"head": visible(str(explained)), "errors": errors, "fits": fits, "share": percent(explained.share)}
-
-
 @ROUTES.page("GET /streams/{name}", ANYBODY)
-async def stream_page(visit: Visit) -> Response:
+async def stream_page(visit: Visit, *, error: HushError | None = None) -> Response:
     """Show a stream: running totals with all that was released, a declared stream with its dates and a chart."""
     name = str(visit.path["name"])
     stem, _, ending = name.rpartition(".")
-    match = any(view.name == name for view in await streams.listed(visit))  # its name may have a dot
-    if match or ending not in {"json", "csv"}:
-        return await _one(visit, await streams.found(visit, name))
-    view = await streams.found(visit, stem)
-    if ending == "json":
-        return JSONResponse(view.to_json())
-    rows = [release.to_json() for release in view.releases or ()]
-    return csv_file(rows, ("period", "slot", "state", "receipt"), view.name)
-
-
-async def _one(visit: Visit, view: StreamView, error: HushError | None = None) -> Response:
+    if ending in {"json", "csv"} and not any(view.name == name for view in await streams.listed(visit)):
+        view = await streams.found(visit, stem)
+        if ending == "json":
+            return JSONResponse(view.to_json())
+        rows = [release.to_json() for release in view.releases or ()]
+        return csv_file(rows, ("period", "slot", "state", "receipt"), view.name)
+    view = await streams.found(visit, name)
     series = answer = None
     if view.released >= (1 if view.pays == "once" else _SERIES):
         released = (await streams.read(visit, view.name, "all")).answer
@@ -161,10 +137,6 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
     future, releases = {"planned", "ended"}, view.releases or ()
     past = [release for release in releases if release.state not in future]
     ordered = [*reversed(past), *(release for release in releases if release.state in future)]
-    rows = [
-        {"period": release.period, "state": release.state, "receipt": release.receipt, "words": _WORDS[release.state]}
-        for release in ordered[:_MOST_ROWS]
-    ]
     nothing: dict[str, Any] = {"period": "", "answer": None, "receipt": None, "hash": "", "series": None}
     return await show(
         visit,
@@ -172,7 +144,8 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
         error=error,
         data=view.data,
         stream=_stream(view),
-        releases=rows,
+        releases=ordered[:_MOST_ROWS],
+        words=_WORDS,
         further=max(len(ordered) - _MOST_ROWS, 0),
         owner=visit.who.owns,
         request_id=uuid.uuid4().hex,
@@ -183,21 +156,16 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
 # running totals
 
 
-@ROUTES.page("POST /streams/{name}/change", ANALYST, "ask")
+@ROUTES.page("POST /streams/{name}/change", ANALYST, "ask", refused=stream_page)
 async def change(visit: Visit) -> Response:
     """Release the periods that are over, or stop running totals."""
     name, last = visit.path["name"], await visit.field("through", 40)
     through = int(last) if last.isascii() and last.isdigit() else last or None
-    try:
-        if await visit.field("act") == "stop":
-            await visit.with_curator(lambda curator: streams.own(curator, name).stop())
-        else:
-            request = await visit.field("request") or None
-            await visit.at_work(request, lambda curator, _: streams.own(curator, name).advance(through, parts=1))
-    except UnknownPlaceError:
-        raise
-    except HushError as error:
-        return await _one(visit, await streams.found(visit, name), error)
+    if await visit.field("act") == "stop":
+        await visit.with_curator(lambda curator: streams.own(curator, name).stop())
+    else:
+        request = await visit.field("request") or None
+        await visit.at_work(request, lambda curator, _: streams.own(curator, name).advance(through, parts=1))
     return RedirectResponse(f"/streams/{quote(name, safe='')}", 303)
 
 
@@ -209,7 +177,8 @@ async def _given(visit: Visit) -> dict[str, str]:
     return {name: text_of(form, name, 50_000 if name == "question" else 1000).strip() for name in _FIELDS}
 
 
-async def _declaration(visit: Visit, given: dict[str, str]) -> StreamDeclaration:
+async def _declaration(visit: Visit) -> StreamDeclaration:
+    given = await _given(visit)
     if (releases := number_of(given["releases"])) is None or len(given["releases"]) > 5:
         raise InvalidValueError("releases", got=given["releases"], allowed="a whole number from 1")
     readers, price = given["readers"], given["price"] if given["price"] in dict(_PRICES) else "epsilon"
@@ -223,36 +192,22 @@ async def _declaration(visit: Visit, given: dict[str, str]) -> StreamDeclaration
     return await streams.declaration_of(visit, terms)
 
 
-@ROUTES.page("POST /streams/declared/explain", OWNER)
+@ROUTES.page("POST /streams/declared/explain", OWNER, refused=streams_page)
 async def explain(visit: Visit) -> Response:
     """Show the price of a declared stream."""
-    given = await _given(visit)
-    try:
-        explained = await streams.explained(visit, await _declaration(visit, given))
-    except HushError as error:
-        return await _list(visit, given, error=error)
-    return await _list(visit, given, explained=explained)
+    return await streams_page(visit, explained=await streams.explained(visit, await _declaration(visit)))
 
 
-@ROUTES.page("POST /streams/declared", OWNER)
+@ROUTES.page("POST /streams/declared", OWNER, refused=streams_page)
 async def declare(visit: Visit) -> Response:
     """Declare a stream."""
-    given = await _given(visit)
-    try:
-        view = await streams.declared(visit, await _declaration(visit, given))
-    except HushError as error:
-        return await _list(visit, given, error=error)
+    view = await streams.declared(visit, await _declaration(visit))
     return RedirectResponse(f"/streams/{view.name}", 303)
 
 
-@ROUTES.page("POST /streams/declared/{name}/stop", OWNER)
+@ROUTES.page("POST /streams/declared/{name}/stop", OWNER, refused=stream_page)
 async def stop(visit: Visit) -> Response:
     """Stop a declared stream."""
     view = await streams.found(visit, visit.path["name"])
-    try:
-        await streams.stopped(visit, view.name, await visit.field("reason", 2000))
-    except (NoPolicyError, UnknownPlaceError):
-        raise
-    except HushError as error:
-        return await _drawn(visit, view, error)
+    await streams.stopped(visit, view.name, await visit.field("reason", 2000))
     return RedirectResponse(f"/streams/{view.name}", 303)

@@ -3,12 +3,12 @@
 The builder's form works without script, spends nothing, and leads to ``/ask?q=…``, where the question can be changed
 before it is asked. Columns are named by their place in the schema, so that no name can be mistaken for SQL.
 
->>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}, {"name": "City", "type": "text"}]}
+>>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}, {"name": "order", "type": "text"}]}
 >>> print(sql(visits, {"measure": "average", "of": "0", "by": "1", "where": "0", "how": "at least", "value": "65"}))
-SELECT "City", AVG(age) AS mean_age
+SELECT "order", AVG(age) AS mean_age
 FROM visits
 WHERE age >= 65
-GROUP BY "City"
+GROUP BY "order"
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from urllib.parse import urlencode
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core.format import decimal
+from hush.curator.catalogue import quoted
 from hush.ledger import Role
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages.layout import draw, quoted, show
+from hush.server.pages.layout import draw, show
 from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit, text_of
 
 ROUTES = Routes()
@@ -48,40 +49,9 @@ async def tables_page(visit: Visit) -> Response:
     if visit.path.get("ending") == "json":
         return JSONResponse({"data": data_sets})
     for data_set in data_sets:
-        data_set["tables"] = [_table(table, data_set["unit"]) for table in data_set["tables"]]
+        for table in data_set["tables"]:
+            table["unit_example"] = None if table["public"] else _example(table, data_set["unit"])
     return await show(visit, "tables.html", shown=data_sets)
-
-
-def _table(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
-    columns = [{**column, "range": _described(column)} for column in table["columns"]]
-    return {**table, "columns": columns, "unit_example": None if table["public"] else _example(table, unit)}
-
-
-def _described(column: dict[str, Any]) -> str:
-    """Return a column's bounds or values in a few words."""
-    if column.get("values"):
-        values = [str(value) for value in column["values"]]
-        return ", ".join(values) if len(values) <= 12 else f"{', '.join(values[:8])}, … ({len(values)} values)"
-    lower, upper = column.get("lower"), column.get("upper")
-    if lower is None:
-        return "" if upper is None else f"to {upper}"
-    return f"from {lower}" if upper is None else f"{lower} – {upper}"
-
-
-def beside(data_set: dict[str, Any]) -> dict[str, Any]:
-    """Return a data set as it stands beside a question: tables, and of each column a few words."""
-
-    def note(column: dict[str, Any]) -> str:
-        lower, upper = column.get("lower"), column.get("upper")
-        if column.get("values"):
-            return f"{column['type']}, {len(column['values'])} values"
-        return column["type"] if lower is None or upper is None else f"{column['type']} {lower}–{upper}"
-
-    tables = [
-        {**table, "columns": [{"name": column["name"], "note": note(column)} for column in table["columns"]]}
-        for table in data_set["tables"]
-    ]
-    return {**data_set, "tables": tables}
 
 
 def example_columns(data_set: dict[str, Any] | None) -> tuple[str, list[str], list[str], list[dict[str, Any]]] | None:

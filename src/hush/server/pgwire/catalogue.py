@@ -11,12 +11,10 @@ Every table of every data set that somebody may ask about is listed, in a schema
 
 >>> visits = {"name": "visits", "columns": [{"name": "age", "type": "integer"}]}
 >>> catalogue = SystemCatalogue([{"name": "clinic", "tables": [visits]}])
->>> catalogue.answers("SELECT relname FROM pg_catalog.pg_class WHERE relkind = 'r'")
-True
 >>> catalogue.run("SELECT column_name FROM information_schema.columns WHERE table_schema = 'clinic'")[1]
 [('age',)]
->>> catalogue.answers("SELECT COUNT(*) FROM visits")
-False
+>>> catalogue.run("SELECT COUNT(*) FROM visits") is None
+True
 
 A statement of a tool is PostgreSQL's: its tables become ours and its functions, too, before it runs.
 
@@ -166,6 +164,8 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
     for call_by_name in list(tree.find_all(exp.Anonymous)):
         if call_by_name.name.lower() == "format" and call_by_name.expressions:  # as it is read with its schema
             call_by_name.replace(exp.Format(this=call_by_name.expressions[0], expressions=call_by_name.expressions[1:]))
+        elif call_by_name.name.lower() in _NOTHING:
+            call_by_name.replace(exp.cast(exp.Null(), "VARCHAR"))
     for call in list(tree.find_all(exp.Format)):
         call.replace(_formatted(call))
     moment = dt.datetime.now(dt.UTC).replace(tzinfo=None)  # the engine's own has a zone, which needs another package
@@ -181,9 +181,6 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
         if all_of(comparison.expression):  # x <> ALL (list)
             membership = exp.Any(this=exp.paren(comparison.expression.expressions[0]))
             comparison.replace(exp.Not(this=exp.EQ(this=comparison.this, expression=membership)))
-    for constant_call in list(tree.find_all(exp.Anonymous)):
-        if constant_call.name.lower() in _NOTHING:
-            constant_call.replace(exp.cast(exp.Null(), "VARCHAR"))
     # After FORMAT has become a concatenation, so that its parts are counted, too.
     _check_lengths(tree)
     for dot in list(tree.find_all(exp.Dot)):
@@ -320,24 +317,18 @@ def _rewrite_cast(cast: exp.Cast) -> None:
     elif kind == "regproc" and isinstance(cast.this, exp.Literal):
         cast.replace(exp.Anonymous(this="hush_regproc", expressions=[cast.this]))
     elif kind.endswith("[]"):
-        _rewrite_list(cast, kind.removesuffix("[]"))
+        text, element = cast.this, kind.removesuffix("[]")
+        if isinstance(text, exp.Literal) and text.is_string:  # a list that is written as a text becomes one
+            try:
+                cast.set("this", exp.Array(expressions=[constant(value) for value in messages.elements(text.this)]))
+            except ValueError:
+                raise QuestionError("A list in a statement about the catalogue is written '{a,b}'.") from None
+        integers = element in {"oid", "int", "integer", "int2", "int4", "int8", "smallint", "bigint"}
+        cast.set("to", exp.DataType.build("BIGINT[]" if integers else "VARCHAR[]"))
     elif kind in _CASTS or kind.startswith(("reg", "char")):
         cast.set("to", exp.DataType.build(_CASTS.get(kind, "VARCHAR")))
     elif "." in cast.to.sql(dialect="postgres"):
         cast.set("to", exp.DataType.build(kind, dialect="postgres", udt=False))
-
-
-def _rewrite_list(cast: exp.Cast, kind: str) -> None:
-    """Give a cast to a list its type here; a list that is written as a text becomes one."""
-    text = cast.this
-    if isinstance(text, exp.Literal) and text.is_string:
-        try:
-            list_elements = messages.elements(text.this)
-        except ValueError:
-            raise QuestionError("A list in a statement about the catalogue is written '{a,b}'.") from None
-        cast.set("this", exp.Array(expressions=[constant(element) for element in list_elements]))
-    integers = kind in {"oid", "int", "integer", "int2", "int4", "int8", "smallint", "bigint"}
-    cast.set("to", exp.DataType.build("BIGINT[]" if integers else "VARCHAR[]"))
 
 
 def _label(projection: exp.Expression) -> str:
@@ -404,11 +395,6 @@ def common_table(table: exp.Table) -> exp.CTE | None:
     return None
 
 
-def oid_of(kind: object) -> int:
-    """Return the number of a column's type, given as data sets describe it."""
-    return BY_KIND[Kind(kind)]
-
-
 def place_of(table: exp.Table) -> str | None:
     """Return which table of the catalogue is named; None for others."""
     schema, name = table.db.lower(), table.name.lower()
@@ -423,29 +409,6 @@ def stored_name(place: str) -> str:
     """Return the name under which a table of the catalogue is stored, which has no schemas."""
     schema, _, name = place.partition(".")
     return name if schema == "pg_catalog" else f"is_{name}"
-
-
-def _sources(data_sets: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the rows of the tables from which ``rows.sql`` makes those of the catalogue."""
-    schemas = {"pg_catalog": 11, "information_schema": 13_000}
-    schemas |= {str(data["name"]): _FIRST + number for number, data in enumerate(data_sets)}
-    tables = [(str(data["name"]), table) for data in data_sets for table in data["tables"]]
-    return {
-        "hush_types": [
-            (kind.oid, kind.name, kind.shown, kind.size, kind.category, kind.array) for kind in BY_OID.values()
-        ],
-        "hush_schemas": [(oid, name) for name, oid in schemas.items()],
-        "hush_classes": [
-            (oid, schema, table["name"], len(table["columns"]))
-            for oid, (schema, table) in enumerate(tables, _FIRST + 1001)
-        ],
-        "hush_columns": [
-            (oid, position, column["name"], oid_of(column["type"]))
-            for oid, (_, table) in enumerate(tables, _FIRST + 1001)
-            for position, column in enumerate(table["columns"], 1)
-        ],
-        "hush_settings": [(name.lower(), value) for name, value in PARAMETERS.items()],
-    }
 
 
 class SystemCatalogue:
@@ -464,11 +427,28 @@ class SystemCatalogue:
         for table, columns in SHAPES.items():
             shape = ", ".join(f'"{name}" {STORED.get(kind, "VARCHAR")}' for name, kind in columns)
             self._connection.execute(f'CREATE TABLE "{stored_name(table)}" ({shape})')
-        for table, content in _sources(data_sets).items():
+        schemas = {"pg_catalog": 11, "information_schema": 13_000}
+        schemas |= {str(data["name"]): _FIRST + number for number, data in enumerate(data_sets)}
+        pairs = [(str(data["name"]), table) for data in data_sets for table in data["tables"]]
+        classes = list(enumerate(pairs, _FIRST + 1001))
+        contents: dict[str, list[tuple[Any, ...]]] = {  # the tables from which rows.sql makes those of the catalogue
+            "hush_types": [
+                (kind.oid, kind.name, kind.shown, kind.size, kind.category, kind.array) for kind in BY_OID.values()
+            ],
+            "hush_schemas": [(oid, name) for name, oid in schemas.items()],
+            "hush_classes": [(oid, schema, table["name"], len(table["columns"])) for oid, (schema, table) in classes],
+            "hush_columns": [
+                (oid, position, column["name"], BY_KIND[Kind(column["type"])])
+                for oid, (_, table) in classes
+                for position, column in enumerate(table["columns"], 1)
+            ],
+            "hush_settings": [(name.lower(), value) for name, value in PARAMETERS.items()],
+        }
+        for name, content in contents.items():
             if content:
                 marks = ", ".join(f"({', '.join('?' for _ in row)})" for row in content)
                 self._connection.execute(
-                    f"INSERT INTO {table} VALUES {marks}",  # noqa: S608 - ours
+                    f"INSERT INTO {name} VALUES {marks}",  # noqa: S608 - ours
                     [cell for row in content for cell in row],
                 )
         script = re.sub("|".join(map(re.escape, words)), lambda word: words[word[0]], f"{rows}; {functions}")
@@ -479,24 +459,17 @@ class SystemCatalogue:
         """Let go of the database."""
         self._connection.close()
 
-    def answers(self, statement: str) -> bool:
-        """Return whether a statement is about the catalogue, or about nothing at all (SELECT 1, SELECT version())."""
-        tree = parsed(statement)
-        if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
-            return False
-        tables = [table for table in tree.find_all(exp.Table) if common_table(table) is None]
-        return all(
-            place_of(table) is not None or table.db.lower() in SCHEMAS or isinstance(table.this, exp.Func)
-            for table in tables
-        )
-
     def run(
         self, statement: str, parameters: Mapping[str, Any] | None = None
-    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]]:
-        """Run a statement about the catalogue."""
+    ) -> tuple[list[ResultColumn], list[tuple[Any, ...]]] | None:
+        """Run a statement about the catalogue, or about nothing at all, as SELECT version(); return None for others."""
         tree = parsed(statement)
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
-            raise QuestionError("This statement about the catalogue could not be read.")
+            return None
+        for table in tree.find_all(exp.Table):
+            ours = place_of(table) is not None or table.db.lower() in SCHEMAS or isinstance(table.this, exp.Func)
+            if not ours and common_table(table) is None:
+                return None
         for parameter in list(tree.find_all(exp.Parameter)):
             parameter.replace(constant((parameters or {}).get(parameter.this.name)))
         try:
@@ -508,7 +481,14 @@ class SystemCatalogue:
             timer.start()
             try:
                 result = self._connection.execute(translated_sql)
-                rows = _fetched(result)
+                rows: list[tuple[Any, ...]] = []
+                size = 0
+                while len(rows) < _MOST_ROWS and (block := result.fetchmany(_AT_ONCE)):
+                    rows += block
+                    size += sum(len(value) if isinstance(value, str | list) else 8 for row in block for value in row)
+                    if size > _LARGEST:
+                        hint = "Ask for fewer columns."
+                        raise QuestionError("This statement about the catalogue gives too much at once.", hint)
                 described = result.description or []
             except duckdb.Error:
                 raise QuestionError("This statement about the catalogue cannot be answered here.") from None
@@ -516,18 +496,6 @@ class SystemCatalogue:
                 timer.cancel()
         fields = [ResultColumn(str(name), _OIDS.get(str(kind), messages.TEXT)) for name, kind, *_ in described]
         return fields, [tuple(map(_plain, row)) for row in rows]
-
-
-def _fetched(result: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
-    """Return the first rows of a result; refuse a result that is too large."""
-    rows: list[tuple[Any, ...]] = []
-    size = 0
-    while len(rows) < _MOST_ROWS and (block := result.fetchmany(_AT_ONCE)):
-        rows += block
-        size += sum(len(value) if isinstance(value, str | list) else 8 for row in block for value in row)
-        if size > _LARGEST:
-            raise QuestionError("This statement about the catalogue gives too much at once.", "Ask for fewer columns.")
-    return rows
 
 
 def _plain(value: Any) -> Any:

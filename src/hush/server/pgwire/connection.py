@@ -67,6 +67,9 @@ _LONGEST_REPLY = 2**24
 """The size of a reply, in bytes, after which no further statement of the same text is run."""
 _KINDS = b"PBDECHdcf"
 """The messages of the extended query protocol, and those of COPY."""
+_STAND_INS = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01", **dict.fromkeys(ARRAYS, b"{}")}
+_STAND_INS |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
+"""Values of parameters' types, to find out the columns of a question before its values are known; else 0."""
 Kept = TypeVar("Kept")
 
 
@@ -172,8 +175,20 @@ class PgConnection:
             raise MessageError
         if self.skipping or kind in b"Hdcf":  # what belongs to COPY is left out, as the protocol says
             return b""
+        reader = Reader(content)
         try:
-            return await self._extended(kind, Reader(content))
+            match kind:
+                case b"P":
+                    return await self._parse(reader)
+                case b"B":
+                    return self._bind(reader)
+                case b"D":
+                    return await self._describe(reader.bytes(1), reader.text())
+                case b"E":
+                    return await self._execute(reader.text(), reader.long())
+            kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals  # Close
+            kept.pop(reader.text(), None)
+            return message(b"3")
         except (HushError, MessageError) as error:
             self.skipping = True
             return _refused(error)
@@ -197,22 +212,6 @@ class PgConnection:
             reply += b"".join(data_row(row, result.fields) for row in result.rows)
             reply += message(b"C", texts(result.tag))
         return reply
-
-    async def _extended(self, kind: bytes, reader: Reader) -> bytes:
-        match kind:
-            case b"P":
-                return await self._parse(reader)
-            case b"B":
-                return self._bind(reader)
-            case b"D":
-                return await self._describe(reader.bytes(1), reader.text())
-            case b"E":
-                return await self._execute(reader.text(), reader.long())
-            case b"C":
-                kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals
-                kept.pop(reader.text(), None)
-                return message(b"3")
-        raise MessageError
 
     async def _parse(self, reader: Reader) -> bytes:
         name, text = reader.text(), reader.text()
@@ -253,12 +252,14 @@ class PgConnection:
             oids = [oid or messages.TEXT for oid in prepared.oids]
             described = message(b"t", struct.pack("!H", len(oids)) + b"".join(struct.pack("!i", oid) for oid in oids))
             # The values of parameters come with Bind, after this; columns do not depend on them.
-            stand_ins = {str(number): _stand_in(oid) for number, oid in enumerate(oids, 1)}
-            return described + _described(await self._fields(prepared.text, stand_ins))
+            stand_ins = {
+                str(number): messages.parameter(_STAND_INS.get(oid, b"0"), oid, 0) for number, oid in enumerate(oids, 1)
+            }
+            return described + _described((await self._run(prepared.text, stand_ins, describe=True)).fields)
         if name not in self.portals and name.lower() in self.cursors:
             return _described(self.cursors[name.lower()].result.fields)
         portal = _named(self.portals, name, "portal")
-        return _described(await self._fields(portal.text, portal.parameters), portal.formats)
+        return _described((await self._run(portal.text, portal.parameters, describe=True)).fields, portal.formats)
 
     async def _execute(self, name: str, most: int) -> bytes:
         portal = _named(self.portals, name, "portal")
@@ -289,17 +290,13 @@ class PgConnection:
 
     # statements
 
-    async def _fields(self, text: str, parameters: Mapping[str, Any]) -> tuple[ResultColumn, ...]:
-        """Return the columns that a statement would give. Free."""
-        return (await self._run(text, parameters, describe=True)).fields
-
     async def _run(self, text: str, parameters: Mapping[str, Any], *, describe: bool = False) -> Result:
         """Run one statement, or only find out which columns it has."""
         word = first_word(text)
         if not text.strip():
             return Result("")
         if (setting := read_setting(text)) is not None:
-            return Result("") if describe else self._set(setting.name, setting.value)
+            return Result("") if describe else self._set(*setting)
         if word in _TAGS:
             return Result("") if describe else self._forget(word, text)
         if word == "SHOW":
@@ -310,16 +307,16 @@ class PgConnection:
             return self._fetch(word, text, describe=describe)
         if word == "EXPLAIN":
             plan = "" if describe else str(await self._explain(explained(text), parameters))
-            return Result(
-                "EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), [(line,) for line in plan.splitlines()]
-            )
+            lines = [(line,) for line in plan.splitlines()]
+            return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), lines)
         # A statement about the catalogue counts as a request.
         self.analyst.check_rate(Rate.VISITS)
         if self._catalogue is None:
             self._catalogue = await asyncio.to_thread(SystemCatalogue, await self._data_sets(), self.analyst.name)
-        if await asyncio.to_thread(self._catalogue.answers, text):
-            async with self.turn:  # one at a time for each person: many connections must not take many cores
-                fields, rows = await asyncio.to_thread(self._catalogue.run, text, parameters)
+        async with self.turn:  # one at a time for each person: many connections must not take many cores
+            of_catalogue = await asyncio.to_thread(self._catalogue.run, text, parameters)
+        if of_catalogue is not None:
+            fields, rows = of_catalogue
             return Result(f"SELECT {len(rows)}", tuple(fields), rows)
         if describe:
             return Result("", answer_fields(await self._explain(text, parameters)))
@@ -332,14 +329,15 @@ class PgConnection:
             raise QuestionError("A cursor is declared so: DECLARE name CURSOR FOR SELECT …")
         if len(self.cursors) >= _MOST_CURSORS:
             raise QuestionError(f"A connection may keep {_MOST_CURSORS} cursors.", "Close some first.")
-        if first_word(declaration.question) == "DECLARE":  # of a cursor of a cursor of a cursor …
+        name, held, question = declaration
+        if first_word(question) == "DECLARE":  # of a cursor of a cursor of a cursor …
             raise QuestionError("A cursor is for a SELECT.")
-        result = await self._run(declaration.question, parameters)
+        result = await self._run(question, parameters)
         if not result.fields:
             raise QuestionError("A cursor is for a SELECT.")
         size = _size(result.rows)
         self._check_room(size)
-        self.cursors[declaration.name] = Cursor(result, declaration.held, size)
+        self.cursors[name] = Cursor(result, held, size)
         return Result("DECLARE CURSOR", notices=result.notices)
 
     def _fetch(self, word: str, text: str, *, describe: bool) -> Result:
@@ -347,18 +345,18 @@ class PgConnection:
         fetch = fetched(text)
         if fetch is None:
             raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
-        cursor = _named(self.cursors, fetch.name, "cursor")
+        name, count = fetch
+        cursor = _named(self.cursors, name, "cursor")
         if describe:
             return Result("", cursor.result.fields if word == "FETCH" else ())
-        rows = cursor.result.rows[cursor.taken :][: fetch.count]
+        rows = cursor.result.rows[cursor.taken :][:count]
         cursor.taken += len(rows)
         if word == "MOVE":
             return Result(f"MOVE {len(rows)}")
         return Result(f"FETCH {len(rows)}", cursor.result.fields, rows)
 
     async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
-        question_terms = self._terms(text)
-        text = await self._plain(text)
+        text, question_terms = await self._question(text)
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
@@ -378,14 +376,16 @@ class PgConnection:
         return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
 
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
-        question_terms = self._terms(text)
+        text, question_terms = await self._question(text)
         question_terms.pop("fresh", None)
-        text = await self._plain(text)
         (explanation,) = await self.analyst.explain(text, dict(parameters) or (), **question_terms)
         return explanation
 
-    def _terms(self, text: str) -> dict[str, Any]:
-        """Return the terms of a question, from its comments and the settings of the connection."""
+    async def _question(self, text: str) -> tuple[str, dict[str, Any]]:
+        """Return a question, and its terms from its comments and the settings of the connection.
+
+        Some tools write the database's name before the names of data sets, which is left out.
+        """
         if "ask" not in self.analyst.who.scopes:
             raise ForbiddenError("This token may not ask questions.")
         stated = from_comments(text)
@@ -400,7 +400,10 @@ class PgConnection:
                 "A question needs its price.",
                 "SET hush.epsilon = '0.1', or begin the question with /* hush.epsilon = 0.1 */.",
             )
-        return terms(term_texts)
+        question_terms = terms(term_texts)
+        if "hush" in text:
+            text = without_database(text, [str(data["name"]) for data in await self._data_sets()])
+        return text, question_terms
 
     def _set(self, name: str, value: str | None) -> Result:
         if name.startswith("hush."):
@@ -455,12 +458,6 @@ class PgConnection:
             self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.held}
         return Result(_TAGS[word])
 
-    async def _plain(self, text: str) -> str:
-        """Return a question without the database's name, which some tools write before the names of data sets."""
-        if "hush" not in text:
-            return text
-        return without_database(text, [str(data["name"]) for data in await self._data_sets()])
-
     async def _data_sets(self) -> list[dict[str, Any]]:
         if self._known is None:
             self._known = await self.analyst.data_sets()
@@ -507,10 +504,3 @@ def _refused(error: HushError | MessageError) -> bytes:
         "28000" if isinstance(error, ServiceError) and error.status in {401, 403} else _CODES.get(error.code, "42000")
     )
     return messages.error(str(error), code=code)
-
-
-def _stand_in(oid: int) -> Any:
-    """Return a value of a parameter's type, to find out the columns of a question before its values are known."""
-    zero = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01"} | dict.fromkeys(ARRAYS, b"{}")
-    zero |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
-    return messages.parameter(zero.get(oid, b"0"), oid, 0)

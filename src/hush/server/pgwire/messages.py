@@ -261,39 +261,24 @@ def _binary_parameter(content: bytes, oid: int) -> Any:
         return _START.date() + dt.timedelta(days=struct.unpack("!i", content)[0])
     if oid in {TIMESTAMP, INSTANT}:
         return _START + dt.timedelta(microseconds=struct.unpack("!q", content)[0])
-    if oid == NUMERIC:
-        return _numeric(content)
-    if oid in ARRAYS:
-        return _array(content)
+    if oid == NUMERIC:  # digits of base 10,000: how many, the first one's weight, sign, scale
+        count, weight, sign, _ = struct.unpack("!HhHH", content[:8])
+        # Refuses NaN and infinity, which have other signs, and numbers that would take long as fractions.
+        if sign not in {0, 0x4000} or count > _LARGEST // 4 or abs(weight) > _LARGEST // 4:
+            raise ValueError(sign)
+        digits = struct.unpack(f"!{count}H", content[8:])
+        number = sum((digit * Fraction(10_000) ** (weight - index) for index, digit in enumerate(digits)), Fraction())
+        return -number if sign else number
+    if oid in ARRAYS:  # a list of one dimension
+        reader = Reader(content)
+        dimensions, _, element = reader.long(), reader.long(), reader.long()
+        if dimensions == 0:
+            return []
+        count, _ = reader.long(), reader.long()
+        if dimensions != 1 or element in ARRAYS or not 0 <= count <= len(content):
+            raise ValueError(dimensions)
+        lengths = (reader.long() for _ in range(count))  # each before its value
+        return [None if length < 0 else _binary_parameter(reader.bytes(length), element) for length in lengths]
     if oid in {0, TEXT, 1043, 1042, 19, 705}:
         return content.decode()
     raise ValueError(oid)
-
-
-def _numeric(content: bytes) -> Fraction:
-    """Return a number that is written in digits of base 10,000: how many, the first one's weight, sign, scale."""
-    count, weight, sign, _ = struct.unpack("!HhHH", content[:8])
-    # Refuses NaN and infinity, which have other signs, and numbers that would take long as fractions.
-    if sign not in {0, 0x4000} or count > _LARGEST // 4 or abs(weight) > _LARGEST // 4:
-        raise ValueError(sign)
-    digits = struct.unpack(f"!{count}H", content[8:])
-    number = sum(
-        (Fraction(digit) * Fraction(10_000) ** (weight - index) for index, digit in enumerate(digits)), Fraction()
-    )
-    return -number if sign else number
-
-
-def _array(content: bytes) -> list[Any]:
-    """Return a list of one dimension."""
-    reader = Reader(content)
-    dimensions, _, oid = reader.long(), reader.long(), reader.long()
-    if dimensions == 0:
-        return []
-    count, _ = reader.long(), reader.long()
-    if dimensions != 1 or oid in ARRAYS or not 0 <= count <= len(content):
-        raise ValueError(dimensions)
-    values = []
-    for _ in range(count):
-        length = reader.long()
-        values.append(None if length < 0 else _binary_parameter(reader.bytes(length), oid))
-    return values

@@ -18,7 +18,6 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hush.core import HushError
 from hush.ledger import Role
@@ -45,9 +44,18 @@ _WRONG = "Sign in with your name and a token of yours as the password."
 class PgServer:
     """Accepts connections of the PostgreSQL protocol, and serves each in a task."""
 
-    def __init__(self, service: Service, *, tls: ssl.SSLContext | None = None, clear: bool = False) -> None:
-        """``clear`` allows connections without TLS: only where the socket is this machine's alone."""
-        self._service, self._tls, self._clear = service, tls, clear
+    def __init__(
+        self, service: Service, listener: socket.socket, certificate: str | None = None, key: str | None = None
+    ) -> None:
+        """Without a certificate only clients on this machine may connect."""
+        self._service, self._listener, self._tls = service, listener, None
+        if certificate is not None:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._tls.load_cert_chain(certificate, key or certificate)
+        address = listener.getsockname()
+        self._clear = not isinstance(address, tuple) or is_loopback(str(address[0]))
+        """Whether connections without TLS are allowed: only where the socket is this machine's alone."""
         self._server: asyncio.Server | None = None
         self._talking: dict[asyncio.Task[None], PgConnection | None] = {}
         """The task of each connection, with its state once it is signed in."""
@@ -57,9 +65,9 @@ class PgServer:
         self._turns: dict[str, asyncio.Lock] = {}
         """A lock for each person: one statement about the catalogue runs at a time on all their connections."""
 
-    async def open(self, listener: socket.socket) -> None:
+    async def open(self) -> None:
         """Begin to listen."""
-        self._server = await asyncio.start_server(self._come, sock=listener, limit=messages.LONGEST + 5)
+        self._server = await asyncio.start_server(self._come, sock=self._listener, limit=messages.LONGEST + 5)
 
     async def close(self) -> None:
         """Stop listening, and end all connections: those with a question at work once it is answered."""
@@ -237,28 +245,6 @@ class PgServer:
 
     def _kept(self) -> int:
         return sum(conversation.kept() for conversation in self._keys.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PgSocket:
-    """The listening socket of the PostgreSQL protocol, and its certificate."""
-
-    listener: socket.socket
-    certificate: str | None = None
-    key: str | None = None
-
-    async def open(self, service: Service) -> PgServer:
-        """Begin to listen; without a certificate only clients on this machine may connect."""
-        tls = None
-        if self.certificate is not None:
-            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            tls.minimum_version = ssl.TLSVersion.TLSv1_2
-            tls.load_cert_chain(self.certificate, self.key or self.certificate)
-        address = self.listener.getsockname()
-        alone = not isinstance(address, tuple) or is_loopback(str(address[0]))
-        door = PgServer(service, tls=tls, clear=alone)
-        await door.open(self.listener)
-        return door
 
 
 async def _waiting(reader: asyncio.StreamReader) -> bool:

@@ -10,11 +10,8 @@ reading takes linear time.
 
 **Settings** are price and other terms of the questions that follow (`hush.curator.terms`).
 
->>> setting = read_setting("SET hush.epsilon = '0.1'")
->>> setting.name, setting.value
-('hush.epsilon', '0.1')
->>> read_setting("SET SESSION datestyle TO 'ISO'").name
-'datestyle'
+>>> read_setting("SET hush.epsilon = '0.1'"), read_setting("SET SESSION datestyle TO 'ISO'")
+(('hush.epsilon', '0.1'), ('datestyle', 'ISO'))
 >>> from_comments("/* hush.epsilon = 0.5, hush.confidence=0.9 */ SELECT '/* hush.epsilon = 7 */'")
 {'epsilon': '0.5', 'confidence': '0.9'}
 
@@ -35,15 +32,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlglot import exp
 
 from hush.curator.terms import QuestionOrder, terms_of
 from hush.query.errors import QuestionError, did_you_mean
+from hush.query.types import Kind
 from hush.server.pgwire import messages
-from hush.server.pgwire.catalogue import SHAPES, all_of, oid_of, parsed
+from hush.server.pgwire.catalogue import SHAPES, all_of, parsed
 from hush.server.pgwire.types import BESIDE, BY_OID
 
 TOKEN = re.compile(
@@ -93,29 +90,6 @@ _FLOAT = (exp.Avg, exp.Sqrt, exp.Ln, exp.Exp, exp.Stddev, exp.StddevSamp, exp.St
 _SAME = (exp.Sum, exp.Max, exp.Min, exp.Median, exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Neg, exp.Paren, exp.Mod)
 
 
-class Setting(NamedTuple):
-    """A name and its value; no value to go back to the default."""
-
-    name: str
-    value: str | None
-
-
-class Declared(NamedTuple):
-    """A declared cursor: its name, whether it outlives its transaction, and its statement."""
-
-    name: str
-    held: bool
-    question: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A FETCH or MOVE: the name of the cursor, and the number of rows; None for all."""
-
-    name: str
-    count: int | None
-
-
 def first_word(text: str) -> str:
     """Return the first word of a statement, in capitals."""
     match = _WORD.match(text)
@@ -158,29 +132,29 @@ def explained(text: str) -> str:
     return _EXPLAIN.sub("", text, count=1)
 
 
-def declared(text: str) -> Declared | None:
-    """Return the cursor that a statement declares.
+def declared(text: str) -> tuple[str, bool, str] | None:
+    """Return the cursor that a statement declares: its name, whether it outlives its transaction, and its statement.
 
     >>> declared("DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT 1")
-    Declared(name='c', held=True, question=' SELECT 1')
+    ('c', True, ' SELECT 1')
     """
     match = _DECLARE.match(text)
     if match is None:
         return None
-    return Declared(cursor_name(match["name"]), match["hold"] is not None, text[match.end() :])
+    return cursor_name(match["name"]), match["hold"] is not None, text[match.end() :]
 
 
-def fetched(text: str) -> Fetched | None:
-    """Return the cursor and the number of rows of a FETCH or MOVE; None for a move backwards.
+def fetched(text: str) -> tuple[str, int | None] | None:
+    """Return the cursor of a FETCH or MOVE and the number of rows, None for all; nothing for a move backwards.
 
     >>> fetched("FETCH FORWARD 100 FROM c"), fetched("FETCH c"), fetched("FETCH ALL IN c"), fetched("FETCH LAST FROM c")
-    (Fetched(name='c', count=100), Fetched(name='c', count=1), Fetched(name='c', count=None), None)
+    (('c', 100), ('c', 1), ('c', None), None)
     """
     match = _FETCH.fullmatch(rest(text))
     if match is None:
         return None
     count = match["count"] or "1"
-    return Fetched(cursor_name(match["name"]), None if count.upper() == "ALL" else int(count))
+    return cursor_name(match["name"]), None if count.upper() == "ALL" else int(count)
 
 
 def cursor_name(text: str) -> str:
@@ -191,8 +165,8 @@ def cursor_name(text: str) -> str:
 # settings
 
 
-def read_setting(statement: str) -> Setting | None:
-    """Return the setting of a SET; None for other statements."""
+def read_setting(statement: str) -> tuple[str, str | None] | None:
+    """Return the name and the value of a SET, None to go back to the default; nothing for other statements."""
     match = _SET.fullmatch(statement)
     if match is None:
         return None
@@ -202,7 +176,7 @@ def read_setting(statement: str) -> Setting | None:
     if value.startswith("'") and value.endswith("'") and len(value) > 1:
         value = value[1:-1].replace("''", "'")
     name = match["name"] or " ".join(match["words"].split())
-    return Setting(name.lower(), None if value.upper() == "DEFAULT" else value)
+    return name.lower(), None if value.upper() == "DEFAULT" else value
 
 
 def check_name(name: str) -> str:
@@ -255,20 +229,9 @@ def parameter_types(text: str, data_sets: Sequence[Mapping[str, Any]]) -> dict[i
     tree = parsed(text)
     if tree is None:
         return {}
-    columns = _columns(tree, data_sets)
-    types: dict[int, int] = {}
-    for parameter in tree.find_all(exp.Parameter):
-        number = parameter.this.name
-        if number.isdigit() and (oid := _type_at(parameter, columns)):
-            types.setdefault(int(number), oid)
-    return dict(sorted(types.items()))
-
-
-def _columns(tree: exp.Expression, data_sets: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the types of all columns of the tables in a statement; 0 for a name with two different types."""
     table_names = {table.name.lower() for table in tree.find_all(exp.Table)}
     pairs = [
-        (str(column["name"]).lower(), oid_of(column["type"]))
+        (str(column["name"]).lower(), messages.BY_KIND[Kind(column["type"])])
         for data in data_sets
         for table in data["tables"]
         if str(table["name"]).lower() in table_names
@@ -281,9 +244,14 @@ def _columns(tree: exp.Expression, data_sets: Sequence[Mapping[str, Any]]) -> di
         for name, kind in shape
     ]
     columns: dict[str, int] = {}
-    for name, oid in pairs:
+    for name, oid in pairs:  # 0 for a name with two different types
         columns[name] = oid if columns.get(name, oid) == oid else 0
-    return columns
+    types: dict[int, int] = {}
+    for parameter in tree.find_all(exp.Parameter):
+        number = parameter.this.name
+        if number.isdigit() and (oid := _type_at(parameter, columns)):
+            types.setdefault(int(number), oid)
+    return dict(sorted(types.items()))
 
 
 def _type_at(parameter: exp.Expression, columns: Mapping[str, int]) -> int:
