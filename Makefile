@@ -75,7 +75,7 @@ nightly: $(VENV)/.test
 	HUSH_AUDIT_SECONDS=70 $(BIN)/pytest tests/unit/audit/test_ourselves.py -k all_parts
 	HUSH_KILLS=1000 $(BIN)/pytest tests/conformance/ledger -k 'kill or many_ledgers'
 	HUSH_EVERY_BYTE=1 $(BIN)/pytest tests/attacks/ledger/test_ledger_flips.py
-	HUSH_HOSTILE=1 $(BIN)/pytest tests/attacks/test_mcp.py
+	HUSH_HOSTILE=1 $(BIN)/pytest tests/attacks/test_mcp.py tests/unit/server/test_pages_owner.py
 	HYPOTHESIS_PROFILE=explore HUSH_CASES=5000 $(BIN)/pytest -n $(JOBS) tests/unit tests/theory tests/conformance/test_sensitivity.py tests/conformance/test_over_answers.py tests/conformance/test_whole_way.py tests/conformance/same_as_duckdb/test_wide_numbers.py tests/attacks/test_borders.py
 	HUSH_CASES=1 $(BIN)/pytest -n $(JOBS) tests/statistical/test_coverage.py tests/statistical/test_mechanisms_audit.py
 	$(BIN)/python benchmarks/mutants.py

@@ -87,7 +87,7 @@ def test_a_row_cannot_make_a_question_fail(channel: str) -> None:
         change = sum(
             abs(exact.statistics[item].tolist()[0] - other.statistics[item].tolist()[0]) for item in noise.statistics
         )
-        assert change <= noise.sensitivity.l1
+        assert change <= noise.law.sensitivity * noise.law.contribution.cells
 
 
 def test_a_failing_engine_says_nothing_about_rows(

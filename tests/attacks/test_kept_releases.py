@@ -21,7 +21,8 @@ from hush.core import HushError
 from hush.curator import streams
 from hush.curator.opening import open_policy
 from hush.curator.owner import check
-from hush.curator.streams import KEY, StreamError, StreamState
+from hush.curator.streams import StreamError, StreamState
+from hush.policy.ledger import STREAMS_KEY
 from hush.synth.streams import weighted
 
 START = dt.date(2024, 1, 1)
@@ -184,7 +185,7 @@ def test_sums_beyond_64_bits_are_exact_and_the_state_stays_readable(tmp_path: Pa
             row = stream.table.to_pylist()[-1]
             assert abs(row["total"] - sign * most * rows) < 3.5 * row["total_error"]  # seven standard deviations
         (file,) = tmp_path.glob(f"*.streams/*/s{sign}.stream")
-        assert sum(StreamState.from_bytes(file.read_bytes()).stream.exact[:, 0].tolist()) == sign * most * rows
+        assert sum(StreamState.read(io.BytesIO(file.read_bytes())).stream.exact[:, 0].tolist()) == sign * most * rows
 
 
 def test_weighted_sums_are_those_of_pythons_integers() -> None:
@@ -205,16 +206,16 @@ def test_exact_numbers_are_encrypted_with_a_key_outside(
     key.write_bytes(bytes(range(32)))
     (file,) = clinic.parent.glob("*.streams/*/paid.stream")
     assert "encrypt" in str(check(clinic).notes)
-    monkeypatch.setenv(KEY, str(key))
+    monkeypatch.setenv(STREAMS_KEY, str(key))
     assert not check(clinic).notes
     with open_policy(clinic) as curator:
         assert curator.stream.open("paid").advance("2024-01-04") == 4  # one that was begun without a key
         curator.stream.create(SUM, name="other", horizon="1 year", epsilon="1").advance("2024-01-02")
         shown = curator.stream.open("paid").answer.to_csv()
-    state = StreamState.from_bytes(file.read_bytes())
+    state = StreamState.read(io.BytesIO(file.read_bytes()))
     for hidden in (state.stream.exact.tobytes(), state.seen.units.tobytes()):
         assert hidden not in file.read_bytes()
-    monkeypatch.delenv(KEY)
+    monkeypatch.delenv(STREAMS_KEY)
     with open_policy(clinic) as curator:
         for name in ("paid", "other"):
             with pytest.raises(StreamError, match="encrypted"):
@@ -222,7 +223,7 @@ def test_exact_numbers_are_encrypted_with_a_key_outside(
         assert curator.stream.open("paid").answer.to_csv() == shown
     for wrong, told in ((b"x" * 32, "another key"), (b"short", "32 bytes")):
         key.write_bytes(wrong)
-        monkeypatch.setenv(KEY, str(key))
+        monkeypatch.setenv(STREAMS_KEY, str(key))
         with open_policy(clinic) as curator, pytest.raises(StreamError, match=told):
             curator.stream.open("paid").advance("2024-01-05")
     key.write_bytes(bytes(range(32)))
@@ -232,7 +233,7 @@ def test_exact_numbers_are_encrypted_with_a_key_outside(
 
 def test_large_states_are_encrypted_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_bytes(bytes(32))
-    monkeypatch.setenv(KEY, str(tmp_path / "key"))
+    monkeypatch.setenv(STREAMS_KEY, str(tmp_path / "key"))
     monkeypatch.setattr(streams, "_CHUNK", 10)
     for size in (9, 10, 11, 30, 35):
         data = streams.sealed(b"x" * size, b"head")

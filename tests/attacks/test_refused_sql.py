@@ -290,9 +290,10 @@ def test_size_ends_in_a_question_or_a_refusal(make, size, schema):
 
 @pytest.mark.parametrize("start", ["city", "CAST(age AS VARCHAR)", "'x'", "CASE WHEN smoker THEN 'x' ELSE city END"])
 def test_text_cannot_grow_without_end(start, schema):
-    parts = "".join(f", a{i} AS (SELECT c || c AS c FROM a{i - 1})" for i in range(1, 12))
-    with pytest.raises(QuestionError, match="strung together"):
-        parse(f"WITH a0 AS (SELECT {start} AS c FROM visits){parts} SELECT COUNT(DISTINCT c) FROM a11", schema)
+    parts = "".join(f", a{i} AS (SELECT c || c AS c FROM a{i - 1})" for i in range(1, 80))
+    question = parse(f"WITH a0 AS (SELECT {start} AS c FROM visits){parts} SELECT COUNT(DISTINCT c) FROM a79", schema)
+    (text,) = question.aggregates[0].arguments  # an engine cuts it at every step, and the price of a row is bounded
+    assert text.type.values is None
 
 
 def test_limits_are_named(schema):

@@ -24,7 +24,7 @@ from hush.curator.curator import Curator
 from hush.engines.sql.dialect import float_digits
 from hush.query.relations import Relation, awaited_by, with_answers
 
-CASES = int(os.environ.get("HUSH_CASES", "60"))
+CASES = int(os.environ.get("HUSH_CASES", "40"))
 ROWS = 1500
 
 
@@ -102,6 +102,7 @@ SELECT city, SUM(n) AS n, COUNT(*) AS k, MAX(s) AS most FROM @Q GROUP BY city;
 SELECT city, SUM(n) FILTER (WHERE g = 'a') AS a, COUNT(*) FILTER (WHERE g <> 'b') AS k, AVG(s) FILTER (WHERE n > 100)
     AS av, COUNT(DISTINCT g) FILTER (WHERE g < 'c') AS d, STDDEV(n) FILTER (WHERE g <> 'c') AS sd FROM @Q GROUP BY city;
 SELECT g, city, SUM(n) FILTER (WHERE g = 'a') OVER (PARTITION BY city) AS a, n FROM @Q;
+SELECT g, city, COUNT(DISTINCT g) OVER (PARTITION BY city) AS d FROM @Q WHERE g <> 'b' OR city < 'G';
 SELECT g, COUNT(*) AS n, SUM(COUNT(*)) FILTER (WHERE g <> 'a') OVER () AS others FROM visits GROUP BY g;
 SELECT SUM(n) AS n, AVG(s) AS a, MIN(n) AS least, COUNT(DISTINCT g) AS k FROM @Q WHERE g <> 'b';
 SELECT g, city, n, LAG(n) OVER (PARTITION BY g ORDER BY city) AS before, LEAD(n, 2) OVER w AS after FROM @Q WINDOW w
@@ -341,3 +342,13 @@ def test_no_released_number_makes_a_statement_that_could_be_refused(curator: Cur
         ]
         assert all(len(text) <= len(before) for text, before in zip(written, prepared, strict=True))
     data_set.engine.prepare(pipeline.with_numbers(question, {0: None}))
+
+
+def test_the_difference_of_two_groups_of_one_question_is_not_called_exact(curator: Curator) -> None:
+    text = (
+        "WITH q AS (SELECT g, COUNT(*) AS n FROM visits GROUP BY g) SELECT x.g, x.n - y.n AS d, x.n FROM "
+        "(SELECT g, n, 'b' AS other FROM q) AS x JOIN q AS y ON x.other = y.g"
+    )
+    errors = curator.explain(text, epsilon=1).errors()
+    assert errors["d"] is None
+    assert errors["n"] == 3

@@ -27,13 +27,14 @@ from hush.engines.duckdb import duckdb_engine
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Exact, Sparse
 from hush.mechanisms.grouped import GroupedDistribution
+from hush.mechanisms.grouped.noise import squared_sensitivity
 from hush.mechanisms.grouped.quantile import PointRuns
 from hush.query import relations
 from hush.query.answers.plan import plan_composed
 from hush.query.answers.tree import Composed
 from hush.query.plan import Plan, plan
 from hush.query.plan.draws import LineHistogram
-from hush.query.plan.stability import Matches, Sensitivity, Units
+from hush.query.plan.stability import Matches, Units
 from hush.query.schema import Schema
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
@@ -62,10 +63,13 @@ class Bench:
     def runs(self, how: Plan, about: Schema, worlds: Sequence[Rows]) -> list[Exact]:
         """Run one plan's statements on several data sets."""
         engine, compiled, results = self.engine, None, []
+        read = relations.tables(how.exact_query.relation)
         change_catalogue(engine, schema=about)
         for rows in worlds:
             engine.connection.forget()
             for index, (table, columns) in enumerate(STORED.items()):
+                if table not in read:
+                    continue
                 engine.connection._connection.execute(f'DELETE FROM "table_{index}"')
                 if rows[table]:
                     cells = zip(*rows[table], strict=True)
@@ -128,12 +132,13 @@ def assert_near(how: Plan, one: Exact, other: Exact, touched: int) -> None:
         ]
         changes = [difference(*pair) for pair in found]
         change = [d for member in changes for d in member]
+        step, contribution = noise.law.sensitivity, noise.law.contribution
         for key in {key for pair in found for key in (*pair[0], *pair[1])}:  # what is noised together, in one group
             moved = sum(abs(a.get(key, 0) - b.get(key, 0)) for a, b in found)
-            assert moved <= noise.sensitivity.linf * share, noise.noised
-        assert sum(map(abs, change)) <= noise.sensitivity.l1 * share, noise.noised
-        assert sum(d * d for d in change) <= noise.sensitivity.l2_squared * share**2, noise.noised
-        assert max(map(abs, change), default=0) <= noise.sensitivity.linf * share, noise.noised
+            assert moved <= step * contribution.units * share, noise.noised
+        assert sum(map(abs, change)) <= step * contribution.cells * share, noise.noised
+        assert sum(d * d for d in change) <= squared_sensitivity(step, contribution) * share**2, noise.noised
+        assert max(map(abs, change), default=0) <= step * contribution.units * share, noise.noised
         assert all(sum(d != 0 for d in member) <= bounds.groups * touched for member in changes)
     if one.units is not None and other.units is not None:
         change = difference(vector(one, one.units.tolist()), vector(other, other.units.tolist()))
@@ -396,16 +401,7 @@ def test_random_lists_are_read_off_one_distribution() -> None:
 
 def halved(how: Plan) -> tuple[Plan, Plan]:
     noises = [
-        replace(
-            noise,
-            sensitivity=Sensitivity(
-                per_group=noise.sensitivity.per_group // 2,
-                l1=noise.sensitivity.l1 // 2,
-                l2_squared=noise.sensitivity.l2_squared // 4,
-                linf=noise.sensitivity.linf // 2,
-            ),
-        )
-        for noise in how.noises
+        replace(noise, law=replace(noise.law, sensitivity=max(noise.law.sensitivity // 2, 1))) for noise in how.noises
     ]
     return replace(how, noises=tuple(noises)), how
 
@@ -448,7 +444,7 @@ FAULTS = {
 )  # noises have sensitivities, picks none that could be halved
 def test_a_fault_is_found(bench: Bench, kind: str, fault: str) -> None:
     # the same questions and rows every time, and no noise: found once, found always; these seeds find them soon
-    rng = Random(5 if kind == "tree" else 1)
+    rng = Random(9 if kind == "tree" else 1)
     for _ in range(300):
         try:
             how, about = ASK[kind](rng)

@@ -207,9 +207,9 @@ def print_answer(answer: Answer, form: Format, *, every_note: bool = False) -> N
         case Format.PARQUET:
             optional("pyarrow.parquet", "arrow").write_table(answer.table, sys.stdout.buffer)
         case _:
-            from hush.report.tables import rich_table
+            from hush.report.tables import Terminal
 
-            console().print(rich_table(answer.columns, notes=answer.notes()) if every_note else answer)
+            console().print(Terminal(columns=answer.columns, notes=answer.notes()) if every_note else answer)
 
 
 def private_file(name: str, mode: str) -> IO[str]:

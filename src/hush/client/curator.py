@@ -322,13 +322,13 @@ def _paid(terms: Terms) -> dict[str, Any]:
 
 def _release_in(response: Response) -> Any:
     from hush.curator.curator import release_of
-    from hush.curator.kept_release import unpacked, with_spending
+    from hush.curator.kept_release import unpacked
 
     head, measurements = unpacked(response.body)
     assert head is not None  # noqa: S101 - a service sends releases with their heads
-    receipt = response.headers.get("hush-receipt", "")
-    released = release_of(head, measurements, receipt=receipt, remaining=remaining_in(response.headers))
-    return with_spending(released, spending_in(response.headers))
+    headers = response.headers
+    receipt, remaining, spending = headers.get("hush-receipt", ""), remaining_in(headers), spending_in(headers)
+    return release_of(head, measurements, receipt=receipt, remaining=remaining, spending=spending)
 
 
 def _schema(public: Mapping[str, Any]) -> Schema:

@@ -226,7 +226,7 @@ def body_of(terms: Terms) -> dict[str, Any]:
     for name, value in terms.given().items():
         match kinds[name].kind:
             case TermKind.SQL if isinstance(value, Builder):
-                body |= {name: str(value), "parameters": to_wire(tree(value.steps)[1])}
+                body |= {name: str(value), "parameters": to_wire(tree(value)[1])}
             case TermKind.SQL:
                 if not isinstance(value, str):
                     built = ", or a question built with table(…)" if isinstance(terms, QuestionTerms) else ""

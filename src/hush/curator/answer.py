@@ -65,8 +65,12 @@ class Money:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Money:
         """Return the amount that `itemised_json` wrote."""
-        items = tuple((purpose, Fraction(epsilon), Fraction(delta)) for purpose, epsilon, delta in content["items"])
-        return cls(epsilon=Fraction(content["epsilon"]), delta=Fraction(content["delta"]), items=items)
+        items = (
+            (purpose, nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta"))
+            for purpose, epsilon, delta in content["items"]
+        )
+        epsilon, delta = nonnegative(content["epsilon"], "epsilon"), nonnegative(content["delta"], "delta")
+        return cls(epsilon=epsilon, delta=delta, items=tuple(items))
 
     def __str__(self) -> str:
         return f"ε={figure(self.epsilon, exact=True)}" + (
@@ -288,7 +292,7 @@ class Answer:
         return {**chart._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
-        return tables.rich_table(self.columns, notes=self.brief_notes())
+        return tables.Terminal(columns=self.columns, notes=self.brief_notes())
 
     def __str__(self) -> str:
         return "\n".join([tables.text_table(self.columns), *map(visible, self.brief_notes())])
@@ -345,7 +349,7 @@ class Answer:
             ],
             "confidence": self.confidence,
             "price": [str(self.price.epsilon), str(self.price.delta)],
-            "items": [[purpose, str(epsilon), str(delta)] for purpose, epsilon, delta in self.price.items],
+            "items": self.price.itemised_json()["items"],
             "caveats": list(self.caveats),
             "question": self.question,
             **({} if self.terms is None else {"terms": self.terms}),
@@ -391,15 +395,11 @@ class Answer:
             )
             for entry in content["columns"]
         )
-        amounts = [("", *content["price"]), *content["items"]]
-        price, *items = (
-            (purpose, nonnegative(epsilon, "epsilon"), nonnegative(delta, "delta"))
-            for purpose, epsilon, delta in amounts
-        )
+        epsilon, delta = content["price"]
         return cls(
             columns=columns,
             confidence=content["confidence"],
-            price=Money(epsilon=price[1], delta=price[2], items=tuple(items)),
+            price=Money.from_json({"epsilon": epsilon, "delta": delta, "items": content["items"]}),
             caveats=tuple(content["caveats"]),
             question=content["question"],
             terms=content.get("terms"),
@@ -440,9 +440,23 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
 
     A true count is not negative. If [v-e, v+e] contains it, so does [max(c-e, 0), c+e] with c = max(v, 0).
     """
-    values = _projected(column.values, total)
+    from hush.mechanisms.estimators.base import nonnegative as nonnegative_counts
+
+    noisy = tuple(column.values)
+    numbers = [float(value) for value in noisy if value is not None]
+    if not numbers:
+        return column
+    # noise can make the sum negative, but non-negative counts cannot add up to that
+    aim = max(0.0, float(sum(numbers) if total is None else total))
+    moved = nonnegative_counts(numbers, total=aim)
+    floors = np.floor(moved).astype(int)
+    # the projection, then largest remainders: the counts that rounding down moved most get the missing units
+    if (missing := round(aim) - int(floors.sum())) > 0:
+        floors[np.argsort(floors - moved, kind="stable")[:missing]] += 1
+    counts = iter(floors.tolist())
+    values = tuple(None if value is None else next(counts) for value in noisy)
     errors = []
-    for old, new, error in zip(column.values, values, column.errors or (), strict=True):
+    for old, new, error in zip(noisy, values, column.errors or (), strict=True):
         if old is None or error is None:
             errors.append(error)
         else:
@@ -450,22 +464,3 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
             # the bar is symmetric around the moved count, so it must reach the farther end
             errors.append(max(centre + error - new, new - max(centre - error, 0.0)))
     return replace(column, values=values, errors=tuple(errors))
-
-
-def _projected(values: tuple[Any, ...], total: float | None) -> tuple[Any, ...]:
-    """Return the nearest non-negative integers with the given sum: the projection, then largest remainders."""
-    from hush.mechanisms.estimators.base import nonnegative as nonnegative_counts
-
-    numbers = [float(value) for value in values if value is not None]
-    if not numbers:
-        return values
-    # noise can make the sum negative, but non-negative counts cannot add up to that
-    aim = max(0.0, float(sum(numbers) if total is None else total))
-    moved = nonnegative_counts(numbers, total=aim)
-    floors = np.floor(moved).astype(int)
-    missing = round(aim) - int(floors.sum())
-    # largest remainders: the counts that rounding down moved most get the missing units
-    if missing > 0:
-        floors[np.argsort(floors - moved, kind="stable")[:missing]] += 1
-    counts = iter(floors.tolist())
-    return tuple(None if value is None else next(counts) for value in values)

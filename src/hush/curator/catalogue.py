@@ -30,7 +30,7 @@ from fractions import Fraction
 from html import escape
 from typing import Any
 
-from hush.core.format import decimal, visible
+from hush.core.format import ToldInLines, decimal, visible
 from hush.query.errors import did_you_mean
 from hush.query.schema import Schema, Table
 from hush.query.types import Kind, Type, Value, at_position
@@ -121,7 +121,7 @@ class ColumnDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TableDescription(Mapping[str, ColumnDescription]):
+class TableDescription(ToldInLines, Mapping[str, ColumnDescription]):
     """One table: its columns by name, the protected unit, and how many rows and groups of one unit count."""
 
     data: str
@@ -192,11 +192,6 @@ class TableDescription(Mapping[str, ColumnDescription]):
         if self.examples:
             lines += ["  for example:", *(f"    {question}" for question in self.examples)]
         return lines
-
-    def __str__(self) -> str:
-        return "\n".join(map(visible, self.lines()))
-
-    __repr__ = __str__
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -269,6 +264,11 @@ def quoted(name: str) -> str:
     """
     if _PLAIN_NAME.fullmatch(name) and name.casefold() not in _RESERVED:
         return name
+    return in_quotes(name)
+
+
+def in_quotes(name: str) -> str:
+    """Return a name in SQL's double quotes, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
+from hush.curator.catalogue import in_quotes
 from hush.engines.protocol import CodedRows
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
 from hush.query.functions.record import key_array
@@ -41,6 +42,7 @@ from hush.synth.model import Draws
 
 MAX_GROUPED = 256
 MAX_LISTED = 2**16
+_ENDS = ("lower", "upper", "step")
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Coding:
         """Return the coding that `to_json` wrote."""
         columns = []
         for entry in content:
-            bounds: dict[str, Any] = {end: entry[end] and Fraction(entry[end]) for end in ("lower", "upper", "step")}
+            bounds: dict[str, Any] = {end: entry[end] and Fraction(entry[end]) for end in _ENDS}
             values = None if entry["values"] is None else tuple(from_wire(entry["values"]))
             flags = {"nullable": entry["nullable"], "lists_null": entry["lists_null"]}
             type_ = Type(kind=Kind(entry["kind"]), values=values, **bounds, **flags)
@@ -148,7 +150,7 @@ class Coding:
                 "kind": type_.kind.value,
                 "nullable": type_.nullable,
                 "lists_null": type_.lists_null,
-                **{end: _text(getattr(type_, end)) for end in ("lower", "upper", "step")},
+                **{end: None if (limit := getattr(type_, end)) is None else str(limit) for end in _ENDS},
                 "values": None if type_.values is None else to_wire(type_.values),
             }
             for column, type_ in ((column, column.coded.type) for column in self.columns)
@@ -172,10 +174,6 @@ class Coding:
     def column(self, name: str) -> ReleaseColumn:
         """Return a column by its name."""
         return self.columns[self.domain.place(name)]
-
-
-def _text(number: Fraction | None) -> str | None:
-    return None if number is None else str(number)
 
 
 Flags = npt.NDArray[np.bool_]
@@ -216,7 +214,16 @@ def masks(coding: Coding, condition: str) -> Masks:
             name = coding.columns[grouped[0]].name
             hint = f"Its neighbouring values are one here; compare {name} with constants, and join conditions with AND."
             raise InvalidValueError("condition", got=condition, allowed=f"one that reads {name!r} alone", hint=hint)
-        low, high = _grouped(coding, conjunct, read[0], order) if grouped else _plain(coding, conjunct, read, order)
+        if grouped:
+            low, high = _grouped(coding, conjunct, read[0], order)
+        else:  # on every combination of values
+            sizes = [coding.columns[column_index].size for column_index in read]
+            codes = np.indices(sizes).reshape(len(sizes), int(np.prod(sizes)))
+            values = {
+                index: [coding.columns[index].values[code] for code in row.tolist()]
+                for index, row in zip(read, codes, strict=True)
+            }
+            low = high = _true(conjunct, order, values, coding, codes.shape[1])
         spread = [coding.columns[column_index].size if column_index in read else 1 for column_index in places]
         surely &= low.reshape(spread)
         maybe &= high.reshape(spread)
@@ -234,7 +241,7 @@ def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
     names = coding.domain.names
     types: dict[str, Type] = {column.name: column.coded.type for column in coding.columns}
     schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
-    fields = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    fields = ", ".join(map(in_quotes, names))
     query = parse(f"SELECT {fields}, COUNT(*) FROM release GROUP BY {fields} HAVING {condition}", schema)  # noqa: S608
     having = query.having if isinstance(query, Question) else None
     if having is None or not isinstance(query, Question) or query.order or query.limit is not None:
@@ -265,17 +272,6 @@ def _true(expression: Expression, order: list[int], values: dict[int, list[Any]]
             "condition", got="a function that is not known here", allowed="comparisons and arithmetic"
         ) from error
     return np.broadcast_to(np.nan_to_num(truth) > 0, (size,))
-
-
-def _plain(coding: Coding, part: Expression, read: list[int], order: list[int]) -> tuple[Flags, Flags]:
-    shape = [coding.columns[column_index].size for column_index in read]
-    grids = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij") if read else []
-    values = {
-        column_index: [coding.columns[column_index].values[code] for code in grid.ravel().tolist()]
-        for column_index, grid in zip(read, grids, strict=True)
-    }
-    mask = _true(part, order, values, coding, int(np.prod(shape))).reshape(shape)
-    return mask, mask
 
 
 def _grouped(coding: Coding, part: Expression, place: int, order: list[int]) -> tuple[Flags, Flags]:

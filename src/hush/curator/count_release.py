@@ -22,6 +22,7 @@ from hush import synth
 from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
 from hush.curator.answer import Answer
+from hush.curator.catalogue import in_quotes
 from hush.curator.coding import Coding, ReleaseColumn, masks
 from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
 from hush.curator.session import AnalystSession
@@ -49,7 +50,7 @@ def rows_of(table: str, by: Sequence[str] | None) -> str:
         return table
     if not by or isinstance(by, str) or not isinstance(by, Iterable):
         raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
-    *columns, quoted = ('"' + str(name).replace('"', '""') + '"' for name in (*by, table))
+    *columns, quoted = (in_quotes(str(name)) for name in (*by, table))
     return f"SELECT {', '.join(columns)} FROM {quoted}"  # noqa: S608 - parsed, never run
 
 
@@ -237,10 +238,7 @@ class MarginalRelease(WholeRelease):
             "".join(f"<p>{escape(caveat)}</p>" for caveat in self.caveats),
             f"<table><tr><th>table</th><th>cells</th><th>each cell</th></tr>{rows}</table>",
         ]
-        for name in dict.fromkeys(name for columns in self.tables for name in columns):
-            if limit <= 0:
-                break
-            limit -= 1
+        for name in list(dict.fromkeys(name for columns in self.tables for name in columns))[:limit]:
             parts += [f"<h2>{escape(name)}</h2>", self[name]._repr_html_()]
         return "\n".join(parts)
 
@@ -253,7 +251,7 @@ def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExp
     """Plan a release of marginals without reading anything."""
     sql = rows_of(terms.table, terms.by)
     planned = plan_rows(session, sql, max_rows=terms.max_rows, data=terms.data)
-    epsilon, price = price_of(planned, terms.epsilon)
+    epsilon, price = price_of(planned.accounts, terms.epsilon)
     if not 0 < terms.confidence < 1:
         raise InvalidValueError("confidence", got=terms.confidence, allowed="a number between 0 and 1")
     coding = Coding.of(planned.plan)
@@ -400,7 +398,7 @@ def plan_ranges(session: AnalystSession, terms: RangeTerms) -> RangeExplanation:
         raise InvalidValueError("column", got=coded.name, allowed="a column with bounds, whose values lie on a line")
     # the least width at which neighbouring values fit into the largest number of cells
     column = ReleaseColumn(coded, -(-coded.levels // MAX_RANGE_CELLS))
-    epsilon, price = price_of(planned, terms.epsilon)
+    epsilon, price = price_of(planned.accounts, terms.epsilon)
     limits = planned.plan.limits
     plan = synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
     noise = {"law": price.law, "amount": str(price.amount), "rows": plan.rows, "touched": plan.touched}

@@ -331,8 +331,8 @@ class Curator:
         return self.session.ledger.budget(self.session.actor)._repr_html_() + self.tables()._repr_html_()
 
 
-def release_of(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
-    """Return the release that a head and measurements make."""
+def release_of(head: ReleaseHead, measurements: bytes, **paid: Any) -> Any:
+    """Return the release that a head and measurements make; ``paid`` are receipt, remaining budget and spending."""
     from hush.curator.count_release import MarginalRelease, RangeRelease
     from hush.curator.model_release import fitted_model
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
@@ -344,4 +344,4 @@ def release_of(head: ReleaseHead, measurements: bytes, *, receipt: str, remainin
         "ranges": RangeRelease.made,
         "model": fitted_model,
     }
-    return kinds[head.kind](head, measurements, receipt=receipt, remaining=remaining)
+    return kinds[head.kind](head, measurements, **paid)

@@ -221,43 +221,34 @@ def refuse_sharing(policy: Policy) -> None:
 
 def shared(policy: Policy) -> Iterator[HushError]:
     """Yield an error for every two tables of a policy that read the same rows."""
-    opened: list[tuple[str, str, bool, Source]] = []
-    in_servers: list[tuple[str, str, bool, tuple[str, str]]] = []
-    for data_set in policy.data.values():
-        for name, table in data_set.tables.items():
-            if is_server(data_set.engine):
-                place = (data_set.engine, table.source.strip().removeprefix("public."))
-                in_servers.append((data_set.name, name, table.table.public, place))
+    tables: list[tuple[DataSet, str, Source | tuple[str, str]]] = []
+    for data in policy.data.values():
+        for name, table in data.tables.items():
+            if is_server(data.engine):
+                tables.append((data, name, (data.engine, table.source.strip().removeprefix("public."))))
                 continue
             with suppress(SourceError):
-                source = Source.of(str(policy.directory / table.source))
-                opened.append((data_set.name, name, table.table.public, source))
-    # tables of servers are one as far as addresses and names tell
-    for (data, name, public, place), (twin, later, also, second_place) in combinations(in_servers, 2):
-        if place == second_place and not (public and also):
-            yield policy.document.error(
-                ("data", twin, "tables", later, "source"),
-                f"table '{later}' of {twin} reads the same rows as table '{name}' of {data}"
-                f"{_why(data, public, twin, also)}.",
-                "Name each table once: delete one of the two.",
-            )
-    for (data, name, public, source), (twin, later, also, second_source) in combinations(opened, 2):
-        if (public and also) or not _overlap(source, name, second_source, later):
+                tables.append((data, name, Source.of(str(policy.directory / table.source))))
+    for (data, name, place), (twin, later, other) in combinations(tables, 2):
+        public, also = data.tables[name].table.public, twin.tables[later].table.public
+        if (public and also) or not _overlap(place, name, other, later):
             continue
-        file = "the same rows" if source.path is None else f"the same rows of {source.path.name}"
-        yield policy.document.error(
-            ("data", twin, "tables", later, "source"),
-            f"table '{later}' of {twin} reads {file} as table '{name}' of {data}{_why(data, public, twin, also)}.",
-            "Name each file once: delete one of the two tables, or let it read a file of its own.",
+        why = (
+            ", so they would have two budgets"
+            if data is not twin
+            else ", so they would count twice in a question about both"
         )
-
-
-def _why(data: str, public: bool, other: str, also: bool) -> str:
-    if public or also:
-        return f", and {'the former' if also else 'the latter'} is public, so nothing of them would be protected"
-    if data != other:
-        return ", so they would have two budgets"
-    return ", so they would count twice in a question about both"
+        if public or also:
+            why = f", and {'the former' if also else 'the latter'} is public, so nothing of them would be protected"
+        rows, hint = "the same rows", "Name each table once: delete one of the two."
+        if isinstance(place, Source):
+            rows += "" if place.path is None else f" of {place.path.name}"
+            hint = "Name each file once: delete one of the two tables, or let it read a file of its own."
+        yield policy.document.error(
+            ("data", twin.name, "tables", later, "source"),
+            f"table '{later}' of {twin.name} reads {rows} as table '{name}' of {data.name}{why}.",
+            hint,
+        )
 
 
 def check_frames(sources: Mapping[str, Source], private: Collection[str]) -> None:
@@ -276,7 +267,9 @@ def check_frames(sources: Mapping[str, Source], private: Collection[str]) -> Non
         )
 
 
-def _overlap(one: Source, name: str, other: Source, other_name: str) -> bool:
+def _overlap(one: Source | tuple[str, str], name: str, other: Source | tuple[str, str], other_name: str) -> bool:
+    if not (isinstance(one, Source) and isinstance(other, Source)):
+        return one == other  # tables of servers are one as far as addresses and names tell
     try:
         return overlap(one, name, other, other_name)
     except SourceError:  # one file at least, of which nothing better is known

@@ -159,8 +159,7 @@ class Publisher:
     def explain(self, declaration: StreamDeclaration) -> DeclarationExplanation:
         """Return the price and the errors of a stream. Reads no data, sets nothing aside."""
         with self.session.in_use():
-            account = self._account(declaration.data)
-            terms = _unspent(account)
+            account, terms = self._account(declaration.data)
             epsilon, accounts = self._price(declaration, terms)
             events = self._planned(declaration, epsilon, accounts).plan.events
             releases = declaration.schedule.slots
@@ -178,7 +177,7 @@ class Publisher:
     def declare(self, declaration: StreamDeclaration, *, actor: Actor) -> DeclaredStream:
         """Set aside the price of all releases, as one plan; a refusal says how many releases would fit."""
         with self.session.in_use():
-            terms = _unspent(self._account(declaration.data))
+            _, terms = self._account(declaration.data)
             epsilon, accounts = self._price(declaration, terms)
             planned = self._planned(declaration, epsilon, accounts)
             pipeline.prepare(planned.plan, planned.data_set)  # what an engine cannot do is refused now
@@ -191,13 +190,16 @@ class Publisher:
                 actor=actor,
             )
 
-    def _account(self, data: str) -> Filter:
-        """Return the data set's account, in which what is set aside counts as spent."""
+    def _account(self, data: str) -> tuple[Filter, Filter]:
+        """Return the data set's account, in which what is set aside counts as spent, and the same without any charge.
+
+        Noise is chosen by the second one, so that the choice does not depend on charges.
+        """
         views = self.session.ledger.budget(POLICY)
         account = next((view.account for view in views if (view.data, view.analyst) == (data, None)), None)
         if account is None:
             raise QuestionError(f"There is no budget for a data set {data!r}.", "Open it: hush ledger open.")
-        return account
+        return account, replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
 
     def _planned(self, declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> PlannedQuestion:
         data_set, question, terms = pipeline.parse(self.session, _terms(declaration, epsilon, accounts))
@@ -338,11 +340,6 @@ def run_due(
     return outcomes
 
 
-def _unspent(account: Filter) -> Filter:
-    """Return an account without its charges, so that the choice of noise does not depend on them."""
-    return replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
-
-
 def _together(events: Sequence[Event], releases: int, delta: Fraction) -> Fraction | None:
     """Return the ε of all releases together, by exact composition, rounded up; None where there is none."""
     try:
@@ -474,7 +471,7 @@ def declared_release(
 
 
 def _one_table(ledger: Ledger, stream: DeclaredStream) -> Answer:
-    """Return all releases of a declared stream as one table, oldest first.
+    """Return all releases of a declared stream below each other, oldest first, with a column of their dates.
 
     Tables that were read of late are kept by the hash of their last charge, which covers all before it: anybody may ask
     for them, and reading a thousand answers takes seconds.
@@ -487,28 +484,23 @@ def _one_table(ledger: Ledger, stream: DeclaredStream) -> Answer:
     table = _TABLES.pop(key, None)
     if table is None:
         answers = [Answer.shown(ledger, release.receipt or 0, POLICY) for release in releases]
-        table = _stacked([dt.date.fromisoformat(release.period) for release in releases], answers)
+        first, names = answers[0], {column.name for column in answers[0].columns}
+        name = next(name for name in ("release", "release_date", "_release") if name not in names)
+        dates = [dt.date.fromisoformat(release.period) for release in releases]
+        periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
+        columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
+        for number, column in enumerate(first.columns):
+            pieces = [answer.columns[number] for answer in answers]
+            values = uniform([value for piece in pieces for value in piece.values], column.kind)
+            errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
+            columns.append(replace(column, values=values, errors=errors))
+        price = Money(
+            epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
+            delta=sum((answer.price.delta for answer in answers), Fraction(0)),
+        )
+        table = replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
     _TABLES[key] = table
     with suppress(KeyError, StopIteration, RuntimeError):  # another thread may be at it
         while len(_TABLES) > _MOST_TABLES:
             del _TABLES[next(iter(_TABLES))]
     return table
-
-
-def _stacked(dates: Sequence[dt.date], answers: Sequence[Answer]) -> Answer:
-    """Return answers below each other, with a column of their dates."""
-    first = answers[0]
-    names = {column.name for column in first.columns}
-    name = next(name for name in ("release", "release_date", "_release") if name not in names)
-    periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
-    columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
-    for number, column in enumerate(first.columns):
-        pieces = [answer.columns[number] for answer in answers]
-        values = uniform([value for piece in pieces for value in piece.values], column.kind)
-        errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
-        columns.append(replace(column, values=values, errors=errors))
-    price = Money(
-        epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
-        delta=sum((answer.price.delta for answer in answers), Fraction(0)),
-    )
-    return replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")

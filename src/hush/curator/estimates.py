@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,15 +41,13 @@ from hush.curator.release import NoisyGroups
 from hush.mechanisms.grouped import sum_error
 from hush.mechanisms.grouped.base import Integers
 from hush.mechanisms.grouped.noise import own_orders, shuffled_middles, with_shorter
-from hush.query.answers.plan import ComposedPlan, added_up_plan
 from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible
+from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible, support
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
-from hush.query.plan.winners_curse import support
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.released import (
     Ends,
@@ -67,6 +65,9 @@ from hush.query.released import (
 )
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
+
+if TYPE_CHECKING:
+    from hush.query.answers.plan import ComposedPlan
 
 Floats = npt.NDArray[np.float64]
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -171,27 +172,22 @@ class GroupColumns:
                 simulation = Simulation(self.plan, self.released, draws)
                 every, orders = np.arange(size), own_orders(size, draws)
                 for number, aggregate in enumerate(self.plan.question.aggregates):
-                    if aggregate.type.kind.numeric:
-                        outcomes = self._added(number, draws)
-                        if outcomes is None:
-                            outcomes = np.take_along_axis(simulation[number].of(every, slice(None)), orders, axis=1).T
-                        self._truths[number] = outcomes
+                    if not aggregate.type.kind.numeric:
+                        continue
+                    # counts and sums that were added up: the sums of the finer groups' truths
+                    added = self._finer if isinstance(self.plan.estimators[number], Linear) else None
+                    if added is not None and number in (truths := added[0].truths(draws)):
+                        self._truths[number] = np.zeros((draws, size))
+                        np.add.at(self._truths[number].T, added[1], truths[number].T)
+                    else:
+                        outcomes = simulation[number].of(every, slice(None))
+                        self._truths[number] = np.take_along_axis(outcomes, orders, axis=1).T
         return self._truths
-
-    def _added(self, aggregate: int, draws: int) -> Array | None:
-        """Return the sums of finer groups' plausible truths, for counts and sums."""
-        if self._finer is None or not isinstance(self.plan.estimators[aggregate], Linear):
-            return None
-        finer, group = self._finer
-        truths = finer.truths(draws).get(aggregate)
-        if truths is None:
-            return None
-        sums = np.zeros((draws, len(self.released.keys)))
-        np.add.at(sums.T, group, truths.T)
-        return sums
 
     def added_up(self, kept: Sequence[int]) -> GroupColumns:
         """Return coarser groups: each is the sum of the groups with equal values of the kept public keys."""
+        from hush.query.answers.plan import added_up_plan
+
         numbers: dict[tuple[Any, ...], int] = {}
         keys = [tuple(key[index] for index in kept) for key in self.released.keys]
         group = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
@@ -222,14 +218,26 @@ class GroupColumns:
 
     def settled(self, missing: float) -> Flags:
         """Return the rows in which HAVING holds everywhere in the box around the released numbers."""
-        winners, having = self.plan.winners, self.plan.question.having
+        winners, having, laws = self.plan.winners, self.plan.question.having, self.plan.laws
         assert winners is not None  # noqa: S101 - the caller looked
         assert having is not None  # noqa: S101 - the caller looked
-        if winners.forms:
-            ends = self._around({number: self._radius(number, missing) for number in winners.having})
-        else:
-            ends = self._boxes({measure: law.falls_to(self._share(missing)) for measure, law in self.plan.laws.items()})
-        return self._holds(having, ends)
+        # the fraction of its maximum to which the density of noise must have fallen, per coordinate
+        share = missing / (2 * winners.coordinates)
+        if not winners.forms:
+            return self._holds(having, self._boxes({measure: law.falls_to(share) for measure, law in laws.items()}))
+        radii = {}  # how far each count or sum may be moved without HAVING changing
+        for number in winners.having:
+            estimator = self.plan.estimators[number]
+            assert isinstance(estimator, Linear)  # noqa: S101 - forms are
+            parts = [(factor, laws[statistic]) for statistic, factor in estimator.parts]
+            if len(parts) == 1:
+                radius = abs(parts[0][0]) * parts[0][1].falls_to(share)
+            elif winners.coordinates == 1:
+                radius = sum_error(parts, 1 - missing / 2)
+            else:  # the density of a sum of five noises or fewer is no more of its maximum than four times the tails
+                radius = sum_error(parts, 1 - share / 4)
+            radii[number] = float(estimator.widened(Fraction(radius)) + estimator.grid)
+        return self._holds(having, self._around(radii))
 
     def ends(self, output: Expression, missing: float, settled: float | None = None) -> Ends:
         """Return the interval of an output's truth in rows for which noise may have decided HAVING.
@@ -288,34 +296,9 @@ class GroupColumns:
 
     def _around(self, radii: dict[int, float], ends: dict[int, Ends] | None = None) -> list[Ends]:
         """Return an interval around each aggregate's answer, by its radius; ``ends`` replace some intervals."""
-        intervals = [
-            (answers - radii.get(index, 0.0), answers + radii.get(index, 0.0))
-            for index, answers in enumerate(self._numbers())
-        ]
-        for index, interval in (ends or {}).items():
-            intervals[index] = interval
-        return intervals
-
-    def _share(self, missing: float) -> float:
-        """Return the fraction of its maximum to which the density of noise must have fallen, per coordinate."""
-        winners = self.plan.winners
-        assert winners is not None  # noqa: S101 - the caller looked
-        return missing / (2 * winners.coordinates)
-
-    def _radius(self, aggregate: int, missing: float) -> float:
-        """Return how far a count or sum may be moved without HAVING changing."""
-        estimator, laws = self.plan.estimators[aggregate], self.plan.laws
-        winners = self.plan.winners
-        assert isinstance(estimator, Linear)  # noqa: S101 - forms are
-        assert winners is not None  # noqa: S101 - the caller looked
-        parts = [(factor, laws[statistic]) for statistic, factor in estimator.parts]
-        if len(parts) == 1:
-            radius = abs(parts[0][0]) * parts[0][1].falls_to(self._share(missing))
-        elif winners.coordinates == 1:
-            radius = sum_error(parts, 1 - missing / 2)
-        else:  # the density of a sum of five noises or fewer is no more of its maximum than four times the tails
-            radius = sum_error(parts, 1 - self._share(missing) / 4)
-        return float(estimator.widened(Fraction(radius)) + estimator.grid)
+        around = ((answers, radii.get(index, 0.0)) for index, answers in enumerate(self._numbers()))
+        intervals = {index: (answers - radius, answers + radius) for index, (answers, radius) in enumerate(around)}
+        return list((intervals | (ends or {})).values())
 
     def _boxes(self, radii: dict[Statistic, int]) -> list[Ends]:
         """Return the interval of each aggregate if every released statistic is off by no more than its radius."""
@@ -328,22 +311,18 @@ class GroupColumns:
                 half_widths = self.released.picks[estimator].half_widths
                 half = np.array([np.inf if width is None else float(width) for width in half_widths])
                 ends = answers - half, answers + half
-            elif isinstance(estimator, Linear) and radii.keys() >= dict(estimator.parts).keys():
+            elif isinstance(estimator, Linear) and support(estimator) <= radii.keys():
                 low, high = self._sum(estimator.parts, radii)
                 moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
-            elif (
-                isinstance(estimator, Mean) and radii.keys() >= dict((*estimator.total.parts, *estimator.count)).keys()
-            ):
+            elif isinstance(estimator, Mean) and support(estimator) <= radii.keys():
                 # c + Σ(x-c)/n is monotone in sum and count each, so its extremes are at the corners; of fewer rows than
                 # one there is no mean
                 counts = [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
                 corners = [total / count for total in self._sum(estimator.total.parts, radii) for count in counts]
                 centre, step = float(estimator.total.centre), float(estimator.total.factor.step)
-                low, high = (
-                    (centre + np.clip(end, *estimator.total.ends)) * step
-                    for end in (np.minimum.reduce(corners), np.maximum.reduce(corners))
-                )
+                lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
+                low, high = ((centre + np.clip(end, *estimator.total.ends)) * step for end in (lowest, highest))
                 ends = low, high
             intervals.append((np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)))
         return intervals
@@ -377,45 +356,37 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
     """Return the columns of an answer: outputs, HAVING, ORDER BY and LIMIT over the released groups."""
-    size = len(read)
-    row_numbers, candidates = _chosen(read, size)
-    if row_numbers != list(range(size)):
-        read = read.take(row_numbers)
-    # after the cut: half-widths are simulated for shown rows alone
-    errors = half_widths(read, candidates)
-    return tuple(
-        AnswerColumn(
-            name=name,
-            kind=expression.type.kind,
-            values=uniform(read.values(expression), expression.type.kind),
-            errors=tuple(errors[expression]) if expression in errors else None,
-            counts=is_count(expression, read.plan),
-            **limits_of(expression, read.plan),
-        )
-        for name, expression in read.plan.question.outputs
-    )
-
-
-def _chosen(read: GroupColumns, size: int) -> tuple[list[int], int]:
-    """Return which groups are shown, in order, and how many passed HAVING."""
-    question, evaluated = read.plan.question, read.evaluated
-
-    def value(one: Expression) -> Array:
-        return np.broadcast_to(evaluate(evaluated.get(one, one), read.keys, read.aggregates), (size,))
-
+    question, evaluated, size = read.plan.question, read.evaluated, len(read)
     rows = np.arange(size)
     if question.having is not None:
-        rows = rows[value(question.having) == 1]
+        rows = rows[read.evaluated_at(evaluated.get(question.having, question.having)) == 1]
     candidates = len(rows)
     # sorts are stable, so the least important column goes first
     for term in reversed(question.order):
-        values = value(term.by)
+        values = read.evaluated_at(evaluated.get(term.by, term.by))
         empty = np.array([value is None or value != value for value in values[rows].tolist()], dtype=np.bool_)  # noqa: PLR0124
         full = sorted(rows[~empty].tolist(), key=values.__getitem__, reverse=term.descending)
         none = rows[empty].tolist()
         rows = np.array([*none, *full] if term.nulls_first else [*full, *none], dtype=int)
     stop = None if question.limit is None else question.offset + question.limit
-    return rows[question.offset : stop].tolist(), candidates
+    shown_rows = rows[question.offset : stop].tolist()
+    if shown_rows != list(range(size)):
+        read = read.take(shown_rows)
+    # after the cut: half-widths are simulated for shown rows alone
+    errors = half_widths(read, candidates)
+    columns = []
+    for name, expression in read.plan.question.outputs:
+        kind = expression.type.kind
+        column = AnswerColumn(
+            name=name,
+            kind=kind,
+            values=uniform(read.values(expression), kind),
+            errors=tuple(errors[expression]) if expression in errors else None,
+            counts=is_count(expression, read.plan),
+            **limits_of(expression, read.plan),
+        )
+        columns.append(column)
+    return tuple(columns)
 
 
 def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
@@ -506,9 +477,18 @@ def half_widths(rows: GroupColumns, candidates: int) -> dict[Expression, list[fl
 def widths_at(
     confidence: float, expressions: list[Expression], rows: GroupColumns
 ) -> dict[Expression, list[float | None]]:
-    """Return half-widths that hold as often as a confidence says."""
+    """Return half-widths that hold as often as a confidence says.
+
+    Where the law of an output's noise is not known, plausible truths are simulated. Their half-width is the least that
+    leaves at most 5 % of them outside, and 3 % on either side. A one-sided limit at a fixed share holds as often as it
+    says for every ratio of noisy numbers (what is simulated is Fieller's pivot; the head of this module says what
+    becomes of divisors near zero), whereas one that takes all 5 % on whichever side is left does not: the side depends
+    on the noise. With at most 3 % on either side intervals hold in 94 to 97 % of cases, however skew they are. Likewise
+    at other confidences.
+    """
     plan, size = rows.plan, len(rows)
-    errors, simulated = {}, []
+    errors: dict[Expression, list[float | None]] = {}
+    simulated = []
     for output in expressions:
         choice = plan.estimator(output)
         if isinstance(choice, DrawnAggregate):
@@ -527,7 +507,23 @@ def widths_at(
             errors[output] = _enclosed(output, rows, missing=1 - confidence, settled=1 - confidence)
         else:
             simulated.append(output)
-    return errors | _simulated_errors(simulated, rows, confidence)
+    if not simulated:
+        return errors
+    outside = 1 - confidence
+    simulation = Simulation(plan, rows.released, _draws(confidence, size, plan.confidence))
+    with np.errstate(all="ignore"):
+        for output in simulated:
+            answers = rows.evaluated_at(output)
+            if isinstance(output, Released):
+                widths = _of_aggregate(simulation, output.index, answers, outside)
+            else:
+                # with a single part the interval needs no union bound, so it is taken in every group
+                crossed = np.full(size, len(parts(output)[1]) == 1) if folds(output) else None
+                widths = _of_expression(simulation, output, rows, answers, outside, crossed)
+                if crossed is not None and crossed.any():
+                    widths = np.where(crossed, np.maximum(widths, _between(output, rows, answers, outside)), widths)
+            errors[output] = possible_widths(widths, answers, output.type)
+    return errors
 
 
 def _enclosed(expression: Expression, rows: GroupColumns, *, missing: float, settled: float) -> list[float | None]:
@@ -548,39 +544,8 @@ def _draws(confidence: float, size: int, plain: float) -> int:
     Where noise decides which rows are shown, the confidence is above the ``plain`` one, and the number is the least
     that this confidence needs.
     """
-    beyond = _BEYOND / (1 - plain), _LEAST_BEYOND / (1 - confidence)
-    maximum, least = (math.ceil(draws - 1e-6) for draws in beyond)
+    maximum, least = math.ceil(_BEYOND / (1 - plain) - 1e-6), math.ceil(_LEAST_BEYOND / (1 - confidence) - 1e-6)
     return max(least, min(maximum, _CELLS // max(size, 1)))
-
-
-def _simulated_errors(
-    expressions: list[Expression], rows: GroupColumns, confidence: float
-) -> dict[Expression, list[float | None]]:
-    """Return the least half-widths that leave at most 5 % of the plausible truths outside, and 3 % on either side.
-
-    A one-sided limit at a fixed share holds as often as it says for every ratio of noisy numbers (what is simulated is
-    Fieller's pivot; the head of this module says what becomes of divisors near zero), whereas one that takes all 5 % on
-    whichever side is left does not: the side depends on the noise. With at most 3 % on either side intervals hold in 94
-    to 97 % of cases, however skew they are. Likewise at other confidences.
-    """
-    if not expressions:
-        return {}
-    keys, aggregates, size, outside = rows.keys, rows.aggregates, len(rows), 1 - confidence
-    simulation = Simulation(rows.plan, rows.released, _draws(confidence, size, rows.plan.confidence))
-    errors = {}
-    with np.errstate(all="ignore"):
-        for output in expressions:
-            answers = rows.evaluated_at(output)
-            if isinstance(output, Released):
-                widths = _of_aggregate(simulation, output.index, answers, outside)
-            else:
-                # with a single part the interval needs no union bound, so it is taken in every group
-                crossed = np.full(size, len(parts(output)[1]) == 1) if folds(output) else None
-                widths = _of_expression(simulation, output, keys, aggregates, answers, outside, crossed)
-                if crossed is not None and crossed.any():
-                    widths = np.where(crossed, np.maximum(widths, _between(output, rows, answers, outside)), widths)
-            errors[output] = possible_widths(widths, answers, output.type)
-    return errors
 
 
 def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outside: float) -> Array:
@@ -604,11 +569,10 @@ def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outsid
 def _of_expression(
     simulation: Simulation,
     expression: Expression,
-    keys: Sequence[Array],
-    aggregates: Sequence[Array],
+    rows: GroupColumns,
     answers: Array,
     outside: float,
-    crossed: npt.NDArray[np.bool_] | None = None,
+    crossed: npt.NDArray[np.bool_] | None,
 ) -> Array:
     """Return the half-widths of an expression, and mark in ``crossed`` the groups that may lie beyond a fold."""
     needed = sorted(aggregates_in(expression))
@@ -617,13 +581,13 @@ def _of_expression(
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
             truths[number] = simulation[number].of(batch, slice(None)).T
-        batch_keys = [key[batch] for key in keys]
-        outcomes = np.atleast_2d(evaluate(expression, batch_keys, truths))
-        anything = unsettled(expression, batch_keys, [column[batch] for column in aggregates], truths)
+        keys, aggregates = ([column[batch] for column in columns] for columns in (rows.keys, rows.aggregates))
+        outcomes = np.atleast_2d(evaluate(expression, keys, truths))
+        anything = unsettled(expression, keys, aggregates, truths)
         outcomes = np.where(anything, np.nan, outcomes) if anything.any() else outcomes
         widths[batch] = least_widths((outcomes - answers[batch]).T, outside)
         if crossed is not None:
-            far = beyond(expression, batch_keys, [column[batch] for column in aggregates], truths)
+            far = beyond(expression, keys, aggregates, truths)
             crossed[batch] |= np.mean(np.broadcast_to(far, outcomes.shape), axis=0) > _FAR_SHARE * outside
     return widths
 
@@ -648,7 +612,7 @@ def _between(expression: Expression, rows: GroupColumns, answers: Array, outside
 
 def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
     """Return each aggregate's answers: counts and sums exactly where they are whole, other numbers as floats."""
-    floats = _floats(released)
+    floats = {statistic: values.astype(np.float64) for statistic, values in released.statistics.items()}
     answers: list[list[Any]] = []
     for estimator in plan.estimators:
         match estimator:
@@ -704,49 +668,38 @@ class Simulation:
 
     def __init__(self, plan: Plan, released: NoisyGroups, draws: int) -> None:
         self._plan, self._released, self.draws = plan, released, draws
-        laws = plan.laws
-        self._centre = _floats(released)
-        self._noise = _MadeWhenAsked(lambda item: laws[item].imagine(draws))
-        self._found: dict[int, Plausible] = {}
+        self._centre: dict[Statistic, Floats] = {}
+        self._noise: dict[Statistic, Floats] = {}
+        """One noise of each statistic, for all aggregates that are made of it."""
+        self._plausible: dict[int, Plausible] = {}
 
     def __getitem__(self, aggregate: int) -> Plausible:
-        if aggregate not in self._found:
-            estimator = self._plan.estimators[aggregate]
-            if isinstance(estimator, DrawnAggregate):
-                # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
-                places = shuffled_middles(self.draws) / self._plan.draw(estimator).confidences[estimator]
-                picks = self._released.picks[estimator]
-                middle, width = (np.array([_float(value) for value in column]) for column in picks)
-                plausible = Plausible(
-                    lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
-                )
-            else:
-                plausible = estimator.plausible(self._centre, self._noise)
-            self._found[aggregate] = plausible
-        return self._found[aggregate]
+        if aggregate in self._plausible:
+            return self._plausible[aggregate]
+        estimator = self._plan.estimators[aggregate]
+        if isinstance(estimator, DrawnAggregate):
+            # uniform beyond ±1 as well: a share of 1 - confidence lies outside the half-width
+            places = shuffled_middles(self.draws) / self._plan.draw(estimator).confidences[estimator]
+            picks = self._released.picks[estimator]
+            middle, width = (
+                np.array([float(value) if isinstance(value, Fraction | float | int) else math.nan for value in column])
+                for column in picks
+            )
+            plausible = Plausible(
+                lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
+            )
+        else:
+            statistics = support(estimator)
+            for statistic, law in self._plan.laws.items():
+                if statistic in statistics and statistic not in self._noise:
+                    self._centre[statistic] = self._released.statistics[statistic].astype(np.float64)
+                    self._noise[statistic] = law.imagine(self.draws)
+            plausible = estimator.plausible(self._centre, self._noise)
+        self._plausible[aggregate] = plausible
+        return plausible
 
     def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the groups in batches: with ``draws`` draws for each group, a batch fits the processor's cache."""
         batch_size = max(1, _TOGETHER // draws)
         for start in range(0, len(groups), batch_size):
             yield groups[start : start + batch_size]
-
-
-def _float(value: Any) -> float:
-    return float(value) if isinstance(value, Fraction | float | int) else math.nan
-
-
-def _floats(released: NoisyGroups) -> _MadeWhenAsked:
-    return _MadeWhenAsked(lambda item: released.statistics[item].astype(np.float64))
-
-
-class _MadeWhenAsked(dict[Statistic, Floats]):
-    """Values of statistics, each made when it is first asked for."""
-
-    def __init__(self, make: Callable[[Statistic], Floats]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, item: Statistic) -> Floats:
-        self[item] = self._make(item)
-        return self[item]

@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, positive
@@ -209,9 +209,9 @@ class WholeRelease(Headed):
     """The share that it took of the budget that bound it, and the share that is left."""
 
     @classmethod
-    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
-        """Return the release that measurements make."""
-        return cls(head=head, kept=measurements, receipt=receipt, remaining=remaining)
+    def made(cls, head: ReleaseHead, measurements: bytes, **paid: Any) -> Self:
+        """Return the release that measurements make; ``paid`` are receipt, remaining budget and spending."""
+        return cls(head=head, kept=measurements, **paid)
 
     def to_bytes(self) -> bytes:
         """Return the release as bytes: head and measurements, from which it can be made again."""
@@ -245,13 +245,12 @@ class WholeRelease(Headed):
         )
 
 
-def price_of(planned: PlannedRows, epsilon: object) -> tuple[Fraction, Price]:
+def price_of(accounts: Accounts, epsilon: object) -> tuple[Fraction, Price]:
     """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
     if epsilon is None:
         raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
     amount = positive(epsilon, "epsilon")
     # Gaussian noise has a finite price only with a δ, and only in accounts that price zCDP
-    accounts = planned.accounts
     rho = zcdp_budget(amount, accounts.delta) if accounts.delta and accounts.take_gaussian else Fraction(0)
     return amount, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=amount)
 
@@ -333,13 +332,4 @@ def release(
     if not isinstance(decision, Charge):
         note = f"paid for on {decision.when[:10]}, and nothing was charged now; fresh=True (--fresh) releases anew"
         head = replace(head, caveats=(*head.caveats, note))
-    finished = made(head, measurements, receipt=str(decision.number), remaining=remaining)
-    return with_spending(finished, spending)
-
-
-def with_spending(finished: Released, spending: Spending | None) -> Released:
-    """Return a release with the share of the budget that it took; a model has it in words."""
-    if isinstance(finished, WholeRelease):
-        return replace(finished, spending=spending)
-    cast("Any", finished).spending = "" if spending is None else str(spending)
-    return finished
+    return made(head, measurements, receipt=str(decision.number), remaining=remaining, spending=spending)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import datetime as dt
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -36,7 +36,8 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.session import AnalystSession
 from hush.engines.registry import open_engine, open_sources
 from hush.query.schema import Schema
-from hush.query.types import Kind, Type, Value, at_position, position
+from hush.query.types import Kind, Type, at_position, position
+from hush.report.columns import plain
 
 UNITS = 1000
 """How many people are made up."""
@@ -60,7 +61,10 @@ def made_up(session: AnalystSession) -> AnalystSession:
 def rows(schema: Schema) -> dict[str, Any]:
     """Return Arrow tables with invented rows for every private table of a schema."""
     pa = optional("pyarrow", "arrow")
-    keys = _keys(schema)
+    keys: dict[str, set[str]] = {}  # the columns by which rows of other tables refer to a table
+    for table in schema.tables.values():
+        for hop in table.unit.hops if table.unit is not None else ():
+            keys.setdefault(hop.table, set()).add(hop.key)
     frames = {}
     for name, table in schema.tables.items():
         if table.public:
@@ -68,47 +72,32 @@ def rows(schema: Schema) -> dict[str, Any]:
         # a few rows of each unit are enough to try a question, and quick to invent
         number = UNITS if table.unit is None else UNITS * min(table.max_rows, 3)
         columns = {column: _cells(f"{name}.{column}", type_, number) for column, type_ in table.columns.items()}
-        columns |= {column: _references(number) for column in keys.get(name, ())}
+        # the number of a unit, or of a row of another table: all thousand occur equally often
+        references = [row % UNITS for row in range(number)]
+        columns |= dict.fromkeys(keys.get(name, ()), references)
         if table.unit is not None:
-            linked = table.unit.hops[0].column if table.unit.hops else table.unit.column
-            columns[linked] = _references(number)
+            columns[table.unit.hops[0].column if table.unit.hops else table.unit.column] = references
         frames[name] = pa.table({column: pa.array(cells) for column, cells in columns.items()})
     return frames
-
-
-def _keys(schema: Schema) -> dict[str, set[str]]:
-    """Return the columns by which rows of other tables refer to a table."""
-    keys: dict[str, set[str]] = {}
-    for table in schema.tables.values():
-        for hop in table.unit.hops if table.unit is not None else ():
-            keys.setdefault(hop.table, set()).add(hop.key)
-    return keys
-
-
-def _references(number: int) -> list[int]:
-    """Return the number of a unit, or of a row of another table, for each row; all thousand occur equally often."""
-    return [row % UNITS for row in range(number)]
 
 
 def _cells(name: str, type_: Type, number: int) -> list[Any]:
     """Return invented values of a type."""
     mixed = _mixed(zlib.crc32(name.encode()), number)
-    cells = _spread(type_, mixed)
+    cells: list[Any]
+    if type_.kind is Kind.BOOLEAN:
+        cells = [bool(mix % 2) for mix in mixed]
+    elif type_.values is not None or type_.kind is Kind.TEXT:
+        values = [plain(value) for value in type_.values or _WORDS]
+        cells = [values[mix % len(values)] for mix in mixed]
+    else:
+        first, last, step = _line(type_)
+        places = int((last - first) / step) + 1
+        cells = [plain(at_position(type_.kind, first + (mix % places) * step)) for mix in mixed]
     if not type_.nullable:
         return cells
     # mixed with another salt, so that NULL does not fall on the same values each time
     return [None if mix % _NULLS == 0 else cell for cell, mix in zip(cells, _mixed(len(name), number), strict=True)]
-
-
-def _spread(type_: Type, mixed: Sequence[int]) -> list[Any]:
-    if type_.kind is Kind.BOOLEAN:
-        return [bool(mix % 2) for mix in mixed]
-    if type_.values is not None or type_.kind is Kind.TEXT:
-        values = [_plain(value) for value in type_.values or _WORDS]
-        return [values[mix % len(values)] for mix in mixed]
-    first, last, step = _line(type_)
-    places = int((last - first) / step) + 1
-    return [_plain(at_position(type_.kind, first + (mix % places) * step)) for mix in mixed]
 
 
 def _line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
@@ -123,13 +112,6 @@ def _line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
     coarse = {Kind.INTEGER: Fraction(1), Kind.DATE: Fraction(1), Kind.TIMESTAMP: Fraction(1_000_000)}
     step = max(type_.step or Fraction(0), coarse.get(type_.kind, Fraction(0))) or (upper - lower) / 1000 or Fraction(1)
     return lower, max(upper, lower), step
-
-
-def _plain(value: Value) -> Any:
-    """Return a value as a frame holds it."""
-    if isinstance(value, Fraction):
-        return int(value) if value.denominator == 1 else float(value)
-    return value
 
 
 def _mixed(salt: int, number: int) -> list[int]:

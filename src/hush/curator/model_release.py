@@ -13,6 +13,7 @@ the models that have a pure variant, at ε itself; the others are refused before
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,8 +40,10 @@ from hush.learn import (
     Regression,
     model_from_json,
 )
+from hush.learn.model import Classifier, Regressor
 from hush.learn.regression import AdditiveModel
 from hush.learn.schema import ModelColumn, plain
+from hush.ledger.budgets import Spending
 from hush.mechanisms.grouped import zcdp_budget
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.rows import CodedColumn
@@ -55,10 +58,6 @@ MODELS: dict[str, type[Any]] = {
     "pca": PCA,
     "kmeans": KMeans,
 }
-_BY_UNIT = {"regression", "classification"}
-"""Models that take the number of rows of a unit: objective perturbation for one row, noisy Newton steps for more."""
-_NUMBERS = {"regression", "linear"}
-_CLASSES = {"classification", "naive_bayes"}
 _UNITS = {Kind.DATE: "D", Kind.TIMESTAMP: "us"}
 _STEPS = 64
 _MOST_CLASSES = 50
@@ -148,11 +147,14 @@ def release_model(session: AnalystSession, order: FitOrder, options: dict[str, A
     return release(session, explained, measure, fitted_model, order, options=explained.options)
 
 
-def fitted_model(head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Any:
-    """Return the model that was released, with its receipt."""
+def fitted_model(
+    head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None, spending: Spending | None = None
+) -> Any:
+    """Return the model that was released, with its receipt, and in words what it cost and left."""
     fitted = model_from_json(json.loads(measurements))
     fitted.receipt, fitted.price = receipt, str(head.price)
     fitted.remaining = "" if remaining is None else str(remaining)
+    fitted.spending = "" if spending is None else str(spending)
     return fitted
 
 
@@ -166,37 +168,38 @@ def _event(planned: PlannedRows, model: Any) -> Event:
 
 
 def _named(columns: Sequence[CodedColumn], model: str, target: str | None) -> dict[str, Any]:
-    """Return the model's schema and target, from the policy's types alone."""
+    """Return the model's schema and target, from the policy's types alone: bounds, or values.
+
+    Dates and times are numbers of days or microseconds.
+    """
     names = [column.name for column in columns]
-    if (model in _NUMBERS | _CLASSES) != (target is not None):
+    if issubclass(MODELS[model], Classifier | Regressor) != (target is not None):
         need = "needs a target" if target is None else "has no target"
         raise QuestionError(f"The model {model!r} {need}.", "Say target=…, a column of the question, or leave it out.")
     if target is not None and target not in names:
         raise QuestionError(f"The question has no column {target!r}.", did_you_mean(target, names) or "Select it, too.")
-    specs = {column.name: _spec(column) for column in columns}
+    specs = {}
+    for column in columns:
+        if column.factor is None:
+            specs[column.name] = ModelColumn.parse(column.name, list(column.values))
+            continue
+        low, high = (float(end * column.factor.step) for end in (column.factor.first, column.factor.last))
+        # a column of one value: models need an interval of positive length
+        high, unit = high if low < high else low + 1.0, _UNITS.get(column.type.kind)
+        specs[column.name] = ModelColumn(name=column.name, lower=low, upper=high, unit=unit)
     if target is None:
         return {"schema": specs}
     goal = next(column for column in columns if column.name == target)
     spec = specs.pop(target)
     if not specs:
         raise QuestionError("A model needs a column besides its target.", "Select one.")
-    if model in _CLASSES:
+    if issubclass(MODELS[model], Classifier):
         if spec.values is None and goal.levels > _MOST_CLASSES:
             raise QuestionError(f"The column {target!r} has {goal.levels:,} values.", "Take model='regression'.")
         return {"schema": specs, "target": [plain(goal.value(code)) for code in range(goal.levels)]}
     if spec.values is not None:
         raise QuestionError(f"The column {target!r} is no number with bounds.", "Take model='classification'.")
     return {"schema": specs, "target": spec}
-
-
-def _spec(column: CodedColumn) -> ModelColumn:
-    """Return a column's public bounds, days or microseconds for dates and times; or its values."""
-    if column.factor is None:
-        return ModelColumn.parse(column.name, list(column.values))
-    low, high = (float(end * column.factor.step) for end in (column.factor.first, column.factor.last))
-    # a column of one value: models need an interval of positive length
-    high = high if low < high else low + 1.0
-    return ModelColumn(name=column.name, lower=low, upper=high, unit=_UNITS.get(column.type.kind))
 
 
 def _values(column: CodedColumn, codes: Any) -> Any:
@@ -221,7 +224,8 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
             allowed = f"left out: options of {model!r} are {', '.join(sorted(names)) or 'none'}"
             raise InvalidValueError(name, got=value, allowed=allowed)
 
-    unit = {"rows": changed} if model in _BY_UNIT else {}
+    # objective perturbation for one row of a unit, noisy Newton steps for more
+    unit = {"rows": changed} if issubclass(MODELS[model], AdditiveModel) else {}
 
     def made(share: Fraction, delta: Fraction) -> Any:
         return MODELS[model](**named, **options, **unit, epsilon=epsilon * share, delta=delta)
@@ -240,11 +244,8 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
         except DescriptionError:  # an account has no price for this event
             return False
 
-    # bisection: `low` fits, and `high` does not fit or is more than ε
-    low, high = 1, _STEPS + 1
-    if not fits(low):
+    # bisection, for the price grows with the share: the number that it ends with was tried, and fits
+    steps = bisect_left(range(1, _STEPS + 1), True, key=lambda steps: not fits(steps))
+    if not steps:
         raise QuestionError(f"No {model} fits ε={float(epsilon):.6g} in this account.", "Raise epsilon.")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return made(Fraction(low, _STEPS), planned.accounts.delta)
+    return made(Fraction(steps, _STEPS), planned.accounts.delta)

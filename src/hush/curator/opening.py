@@ -19,7 +19,8 @@ dict whose values are frames or paths is several, all of them protected. A panda
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,10 @@ from hush.engines.registry import Source, json_columns, open_engine, open_source
 from hush.ledger import Budget, Ledger
 from hush.policy.columns import describe
 from hush.policy.file import MORE_GROUPS, MORE_ROWS, Analyst, Policy
-from hush.policy.ledger import POLICY, check_data, ledger_or_stand_in, open_ledger, rehearsed, streams_of
+from hush.policy.ledger import POLICY, ledger_or_stand_in, open_ledger, rehearsed, streams_of
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.schema import Schema, Table, UnitPath
-from hush.query.types import Type
 
 if TYPE_CHECKING:
     from hush.curator.declared_streams import Publisher
@@ -67,10 +67,7 @@ def open_policy(path: str | Path = "hush.toml", *, analyst: str | None = None, c
     ...
     hush.policy.document.PolicyError: no-such-policy.toml: there is no such file. Write one with: hush init FILE…
     """
-    policy = read_policy(path)
-    person = _asker(policy, analyst)
-    ledger, _ = ledger_or_stand_in(policy, person.data, create=create)
-    return _curator(policy, person, ledger)
+    return _curator(path, analyst, lambda policy, person: ledger_or_stand_in(policy, person.data, create=create)[0])
 
 
 def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
@@ -79,52 +76,42 @@ def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
 
     policy = read_policy(path)
     refuse_sharing(policy)
-    ledger = open_ledger(policy)
-    try:
-        check_data(policy, ledger, policy.data)
-    except BaseException:
-        ledger.close()
-        raise
+    ledger = open_ledger(policy, names=policy.data)
     return policy, Publisher(_opened(policy, policy.data, ledger), ledger)
 
 
 def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
     """Return a curator with a ledger in memory, which ends with this process: for data that need no protection."""
+    return _curator(path, analyst, lambda policy, _: rehearsed(policy))
+
+
+def _curator(path: str | Path, analyst: str | None, open_ledger: Callable[[Policy, Analyst], Ledger]) -> Curator:
+    """Return a curator; refuse an unknown analyst, and a policy in which tables share rows."""
     policy = read_policy(path)
-    return _curator(policy, _asker(policy, analyst), rehearsed(policy))
-
-
-def _asker(policy: Policy, analyst: str | None) -> Analyst:
-    """Return the analyst who asks; refuse an unknown one, and a policy in which tables share rows."""
     if analyst is None:
         if len(policy.analysts) != 1:
             if not policy.analysts:
                 raise QuestionError("The policy names nobody who may ask.", "Add an [analysts.NAME] to it.")
             names = ", ".join(policy.analysts)
             raise QuestionError("Say who asks: analyst=…, or --as ….", f"The policy names {names}.")
-        analyst = next(iter(policy.analysts))
+        (analyst,) = policy.analysts
     person = policy.analyst(analyst)
     refuse_sharing(policy)
-    return person
+    ledger = open_ledger(policy, person)
+    opened = _opened(policy, person.data, ledger)
+    return Curator(AnalystSession(opened, ledger, person.name, streams=streams_of(policy, person.name)))
 
 
 def _opened(policy: Policy, names: Iterable[str], ledger: Ledger) -> dict[str, OpenDataSet]:
     """Return data sets of a policy, ready to be asked about; close everything if one cannot be opened."""
     opened: dict[str, OpenDataSet] = {}
-    try:
+    with ExitStack() as undo:
+        undo.callback(ledger.close)
         for name in names:
             opened[name] = open_data_set(policy, policy.data_set(name))
-    except BaseException:
-        for data_set in opened.values():
-            data_set.engine.close()
-        ledger.close()
-        raise
+            undo.callback(opened[name].engine.close)
+        undo.pop_all()
     return opened
-
-
-def _curator(policy: Policy, person: Analyst, ledger: Ledger) -> Curator:
-    opened = _opened(policy, person.data, ledger)
-    return Curator(AnalystSession(opened, ledger, person.name, streams=streams_of(policy, person.name)))
 
 
 def protect(
@@ -216,11 +203,17 @@ def protect(
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)
     named = {name: _named(private[name], unit, table_words) for name, table_words in described.items()}
-    opened = open_sources(sources, named)
-    try:
+    with ExitStack() as undo:
+        opened = open_sources(sources, named)
+        undo.callback(opened.close)
         tables: dict[str, Table] = {}
         for name, table_words in described.items():
-            columns, unsupported = _columns(private[name], name, opened.types[name], unit, table_words)
+            stored = opened.types[name]
+            if unit is not None and (not isinstance(unit, str) or unit not in stored):
+                raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
+            untyped = untyped_columns(private[name], name, stored)
+            types_of = schema_types(private[name], name, stored)
+            columns, unsupported = describe(types_of, unit=unit, untyped=untyped, **table_words)
             tables[name] = Table(
                 name=name,
                 columns=columns,
@@ -238,9 +231,7 @@ def protect(
         ledger.create_data(table, account, actor=POLICY)
         ledger.add_analyst("me", data=table, actor=POLICY)
         engine = open_engine(schema, opened)
-    except BaseException:
-        opened.close()
-        raise
+        undo.pop_all()
     files = {name: source for name, source in sources.items() if name not in private}
     return Curator(AnalystSession({table: OpenDataSet(schema=schema, engine=engine, public=files)}, ledger, "me"))
 
@@ -257,8 +248,8 @@ def protected_frames(source: object, table: str, unit: object) -> dict[str, Any]
         wrong = next((name for name in source if not isinstance(name, str) or not name.strip()), None)
         if wrong is not None:
             raise InvalidValueError("source", got=wrong, allowed="tables under names that are texts")
-        return {name: _indexed(frame, unit) for name, frame in source.items()}
-    return {table: _indexed(_framed(source), unit)}
+        return {name: _framed(frame, unit) for name, frame in source.items()}
+    return {table: _framed(source, unit)}
 
 
 def _is_table(value: object) -> bool:
@@ -275,8 +266,11 @@ def _is_table(value: object) -> bool:
     return records or hasattr(value, "columns") or (hasattr(value, "schema") and hasattr(value, "__arrow_c_stream__"))
 
 
-def _framed(source: object) -> Any:
-    """Return records, columns and arrays as Arrow tables, and everything else as it is."""
+def _framed(source: Any, unit: object) -> Any:
+    """Return records, columns and arrays as Arrow tables, everything else as it is.
+
+    A pandas frame gets its index as a column where that is the unit.
+    """
     if isinstance(source, np.ndarray):
         if source.dtype.names is None:
             hint = "Name its columns: pandas.DataFrame(array, columns=[…]), or a structured array."
@@ -286,12 +280,16 @@ def _framed(source: object) -> Any:
         names = list(dict.fromkeys(name for row in source for name in row))
         return _arrow({name: [row.get(name) for row in source] for name in names})
     if isinstance(source, Mapping) and source and not any(map(_is_table, source.values())):
-        plain = next(
-            (name for name, cells in source.items() if isinstance(cells, bytes) or not _has_cells(cells)), None
-        )
-        if plain is not None:
-            raise SourceError(f"the column {str(plain)!r} is no list; a dict holds a list for each column, or frames")
+        for name, cells in source.items():
+            if isinstance(cells, bytes) or not _has_cells(cells):
+                raise SourceError(
+                    f"the column {str(name)!r} is no list; a dict holds a list for each column, or frames"
+                )
         return _arrow({name: list(cells) for name, cells in source.items()})
+    if isinstance(unit, str) and type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "index"):
+        levels = [name if name is not None else "index" for name in getattr(source.index, "names", [])]
+        if unit in levels and unit not in source.columns:
+            return source.rename_axis(levels).reset_index()
     return source
 
 
@@ -315,31 +313,12 @@ def _arrow(columns: Mapping[Any, list[Any]]) -> Any:
         raise SourceError("the columns have different lengths; give a value of each column for every row") from None
 
 
-def _indexed(frame: Any, unit: object) -> Any:
-    """Return a pandas frame with its index as a column where that is the unit."""
-    frame = _framed(frame)
-    if not isinstance(unit, str) or type(frame).__module__.split(".")[0] != "pandas" or not hasattr(frame, "index"):
-        return frame
-    levels = [name if name is not None else "index" for name in getattr(frame.index, "names", [])]
-    return frame.rename_axis(levels).reset_index() if unit in levels and unit not in frame.columns else frame
-
-
 def _named(source: Source, unit: object, words: Mapping[str, Any]) -> list[str]:
     """Return the columns of a JSON file, which has no schema: those that are named or in its first record."""
     if source.format != "json" or source.path is None:
         return []
     names = [unit, *(name for mapping in words.values() if isinstance(mapping, Mapping) for name in mapping)]
     return json_columns(source.path, [name for name in dict.fromkeys(names) if isinstance(name, str)])
-
-
-def _columns(
-    source: Source, table: str, stored: Mapping[str, str], unit: object, words: Mapping[str, Any]
-) -> tuple[dict[str, Type], dict[str, str]]:
-    """Return a table's columns with their types, and the unsupported ones; refuse a unit that it does not have."""
-    if unit is not None and (not isinstance(unit, str) or unit not in stored):
-        raise InvalidValueError("unit", got=unit, allowed=f"a column of the table: {', '.join(stored)}")
-    untyped = untyped_columns(source, table, stored)
-    return describe(schema_types(source, table, stored), unit=unit, untyped=untyped, **words)
 
 
 def described_tables(private: Mapping[str, Source], words: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -44,10 +44,10 @@ from typing import TYPE_CHECKING, Any
 
 from hush.core import HushError, InvalidValueError, positive
 from hush.core.errors import shown
-from hush.core.format import decimal
+from hush.core.format import ToldInLines, decimal
 from hush.core.numbers import fraction_between
 from hush.curator.answer import Answer, Money
-from hush.curator.catalogue import DescribedTables
+from hush.curator.catalogue import DescribedTables, in_quotes
 from hush.curator.data_sets import (
     located,
     missing_columns,
@@ -57,7 +57,6 @@ from hush.curator.data_sets import (
     schema_types,
     shared,
 )
-from hush.curator.streams import KEY
 from hush.curator.terms import BoundingTerms
 from hush.engines.errors import SourceError
 from hush.engines.registry import (
@@ -79,7 +78,7 @@ from hush.engines.registry import (
 )
 from hush.policy.draft import DraftTable
 from hush.policy.file import DataSet, Policy
-from hush.policy.ledger import streams_of
+from hush.policy.ledger import STREAMS_KEY, streams_of
 from hush.query.builder import Asker
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.schema import Beyond, Schema, Table
@@ -140,7 +139,14 @@ def tables_of_files(
                 name=name, source=source, columns={}, reading=reading, file=replace(file, table=inner)
             )
     with open_sources({name: table.file for name, table in tables.items()}) as opened:
-        return [_described(table, opened.types[name]) for name, table in tables.items()]
+        described = []
+        for name, table in tables.items():
+            assert table.file is not None  # noqa: S101 - it is no table of a server
+            columns, reading = schema_types(table.file, name, opened.types[name]), dict(table.reading)
+            if "TIMESTAMP WITH TIME ZONE" in columns.values():
+                reading.setdefault("timezone", proposed_timezone(table.file))
+            described.append(replace(table, columns=columns, untyped=table.file.untyped, reading=reading))
+        return described
 
 
 def _reading(path: Path, words: Mapping[str, str]) -> dict[str, Any]:
@@ -155,15 +161,6 @@ def _reading(path: Path, words: Mapping[str, str]) -> dict[str, Any]:
     reading = {} if separator == source.separator else {"separator": separator}
     decimal = words.get("decimal") or ("," if separator == ";" else ".")
     return {**reading, "encoding": encoding, "decimal": decimal, **timezone}
-
-
-def _described(table: NewTable, stored: Mapping[str, str]) -> NewTable:
-    """Return a table with its columns, and with a time zone where it has times with one."""
-    assert table.file is not None  # noqa: S101 - it is no table of a server
-    columns, reading = schema_types(table.file, table.name, stored), dict(table.reading)
-    if "TIMESTAMP WITH TIME ZONE" in columns.values():
-        reading.setdefault("timezone", proposed_timezone(table.file))
-    return replace(table, columns=columns, untyped=table.file.untyped, reading=reading)
 
 
 def tables_of_server(address: str) -> list[NewTable]:
@@ -208,6 +205,9 @@ class Checked:
 
 def check(path: str | Path, *, rows: bool = False) -> Checked:
     """Return every mistake in a policy and its sources' schemas; with ``rows`` also the number of unreadable cells."""
+    from hush.policy.streams import mistake_in_sql
+    from hush.query.sql import parse
+
     mistakes: list[HushError] = []
     try:
         policy = read_policy(path, mistakes=mistakes)
@@ -239,7 +239,12 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
         types = {name: schema_types(sources[name], name, columns) for name, columns in stored.items()}
         mistakes += missing_columns(policy, schema, stored)
         schemas.append(policy.schema(data.name, types))
-        mistakes += _stream_mistakes(policy, schemas[-1])
+        for name, declared in policy.streams.items():
+            if declared.data == data.name:
+                try:
+                    parse(declared.question, schemas[-1], (), "duckdb")
+                except QuestionError as error:
+                    mistakes.append(mistake_in_sql(policy.document, name, error))
         if rows:
             for name in stored:
                 with suppress(HushError):  # told above, or by opening it
@@ -248,12 +253,12 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
     for (of, name), count in unread.items():
         mistakes += _row_mistakes(policy, policy.data[of], name, count, proposals)
     mistakes += shared(policy)
-    mistakes.sort(key=_line)
+    mistakes.sort(key=lambda mistake: int((re.match(r".*?:(\d+): ", str(mistake)) or ("", "0"))[1]))  # by line
     notes: tuple[str, ...] = ()
     folder = streams_of(policy, "").parent
-    if not os.environ.get(KEY) and any(folder.glob("*/*.stream")):
+    if not os.environ.get(STREAMS_KEY) and any(folder.glob("*/*.stream")):
         warning = f"Streams keep exact numbers in {folder.name}, which are not encrypted."
-        notes = (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {KEY}.",)
+        notes = (f"{warning} To encrypt them, name a file of 32 random bytes outside this folder in {STREAMS_KEY}.",)
     return Checked(
         mistakes=tuple(mistakes),
         tables={name: tuple(data.tables) for name, data in policy.data.items()},
@@ -262,27 +267,6 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
         notes=notes,
         proposals=tuple(proposals),
     )
-
-
-def _stream_mistakes(policy: Policy, schema: Schema) -> list[HushError]:
-    """Return the mistakes in the SQL of the declared streams of a data set."""
-    from hush.policy.streams import mistake_in_sql
-    from hush.query.sql import parse
-
-    mistakes: list[HushError] = []
-    for name, declared in policy.streams.items():
-        if declared.data == schema.data:
-            try:
-                parse(declared.question, schema, (), "duckdb")
-            except QuestionError as error:
-                mistakes.append(mistake_in_sql(policy.document, name, error))
-    return mistakes
-
-
-def _line(error: HushError) -> int:
-    """Return the line of the policy that an error begins with."""
-    match = re.match(r".*?:(\d+): ", str(error))
-    return int(match.group(1)) if match else 0
 
 
 def _row_mistakes(
@@ -361,7 +345,7 @@ _GAP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Bounding:
+class Bounding(ToldInLines):
     """An estimate of how many rows, or groups, units have, and of the share beyond a bound."""
 
     table: str
@@ -429,11 +413,6 @@ class Bounding:
             lines.append(f"to let the notes of answers say so, write under the table in the policy: {self.policy()}")
         return lines
 
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    __repr__ = __str__
-
 
 def estimate(asker: Asker, schemas: Sequence[Schema], terms: BoundingTerms) -> tuple[Schema, Bounding]:
     """Ask how much the bounds of a table cut; return the schema that has the table, and the estimate."""
@@ -444,9 +423,9 @@ def estimate(asker: Asker, schemas: Sequence[Schema], terms: BoundingTerms) -> t
         raise UnknownTableError(f"There is no table {table!r}.", did_you_mean(str(table), private))
     level = QUANTILE if terms.quantile is None else fraction_between(terms.quantile, "quantile")
     unit, limit = _bound(schema, schema.tables[table], by)
-    number = "COUNT(*)" if by is None else f"COUNT(DISTINCT {_quoted(by)})"
+    number = "COUNT(*)" if by is None else f"COUNT(DISTINCT {in_quotes(by)})"
     # a question like an analyst's: parsed and checked like any, never executed as it is written
-    rows = f"(SELECT {number} AS n FROM {_quoted(table)} GROUP BY {_quoted(unit)})"  # noqa: S608
+    rows = f"(SELECT {number} AS n FROM {in_quotes(table)} GROUP BY {in_quotes(unit)})"  # noqa: S608
     # one class per unit, so that noise of one scale protects all classes
     classes = " ".join(f"WHEN n <= {upto} THEN {upto}" for upto in _CLASSES[:-1])
     classes = f"CASE {classes} ELSE {_CLASSES[-1]} END"
@@ -520,7 +499,3 @@ def _bound(schema: Schema, table: Table, by: str | None) -> tuple[str, int]:
             f"The table {table.name!r} has no column {shown(by)}.", did_you_mean(str(by), table.columns)
         )
     return schema.unit or table.unit.column, table.max_rows if by is None else table.max_groups
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

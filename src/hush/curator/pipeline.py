@@ -37,8 +37,6 @@ from hush.engines.errors import EngineError
 from hush.engines.registry import SqlEngine, Statements
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
 from hush.ledger.budgets import Outlook
-from hush.query.answers.plan import ComposedPlan, plan_composed
-from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.parameters import to_wire
 from hush.query.plan import Plan
@@ -51,6 +49,8 @@ from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
     from hush.curator.explanation import Explanation
+    from hush.query.answers.plan import ComposedPlan
+    from hush.query.answers.tree import Composed
 
 log = logging.getLogger("hush.curator")
 Result = TypeVar("Result")
@@ -150,10 +150,10 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
     A privacy clause in the text (BigQuery's) is taken out of it and becomes terms.
     """
     question, unit = terms.question, None
-    if isinstance(question, str):
+    if isinstance(question, str) and str(terms.dialect).lower() == "bigquery":
         from hush.query.sql.dialects import privacy_options
 
-        question, clause = privacy_options(question, terms.dialect)
+        question, clause = privacy_options(question)
         unit, stated = clause.unit, dict[str, Any]()
         for name in ("epsilon", "delta", "max_groups"):
             number, value = getattr(clause, name), getattr(terms, name)
@@ -165,7 +165,7 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
             if number is not None and (name != "epsilon" or terms.accuracy is None):
                 stated[name] = number
         terms = replace(terms, **stated) if stated else terms
-    else:
+    elif not isinstance(question, str):
         from hush.query.builder import Builder
 
         if not isinstance(question, Builder):
@@ -206,14 +206,16 @@ def plan(
         "most_rho": accounts.most_rho,
         "matches": data_set.engine.matches,
     }
-    if isinstance(question, Composed):
-        return plan_composed(question, data_set.schema, **options)
-    return plan_question(question, data_set.schema, **options)
+    if isinstance(question, Question):
+        return plan_question(question, data_set.schema, **options)
+    from hush.query.answers.plan import plan_composed
+
+    return plan_composed(question, data_set.schema, **options)
 
 
 def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet, terms: Mapping[str, Any] | None = None) -> Program:
     """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
-    questions = chosen.parts if isinstance(chosen, ComposedPlan) else {0: chosen}
+    questions = {0: chosen} if isinstance(chosen, Plan) else chosen.parts
     statements = {}
     for number, question in questions.items():
         if awaited := awaited_by(question.question.relation):
@@ -267,7 +269,7 @@ class Program(NamedTuple):
 
     def _released(self, place: int, groups: Mapping[int, GroupColumns]) -> Value:
         """Return a released number that rows are compared with: the decimal that is shown; NULL where there is none."""
-        assert isinstance(self.plan, ComposedPlan)  # noqa: S101 - a question about rows alone awaits no other
+        assert not isinstance(self.plan, Plan)  # noqa: S101 - a question about rows alone awaits no other
         table, column = self.plan.question.awaited[place]
         single = replace(self.plan, question=replace(self.plan.question, table=table, outputs=(("", column),)))
         value = estimate(single, groups)[0].values[0]
@@ -412,7 +414,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     if not isinstance(terms.question, str):
         from hush.query.builder import tree
 
-        given |= {"question": str(terms.question), "parameters": tree(terms.question.steps)[1]}
+        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
@@ -425,7 +427,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
 
 def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...]:
     """Return an engine's notes on how it answers."""
-    questions = chosen.parts.values() if isinstance(chosen, ComposedPlan) else [chosen]
+    questions = [chosen] if isinstance(chosen, Plan) else chosen.parts.values()
     return tuple(dict.fromkeys(note for question in questions for note in data_set.engine.render(question).notes))
 
 
@@ -434,6 +436,6 @@ def _explanation(
 ) -> Explanation:
     from hush.curator.explanation import ComposedExplanation, Explanation
 
-    if isinstance(chosen, ComposedPlan):
-        return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
-    return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
+    if isinstance(chosen, Plan):
+        return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
+    return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)

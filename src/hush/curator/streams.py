@@ -77,31 +77,29 @@ from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.declared_streams import StreamView, declared_release, declared_views
-from hush.curator.kept_release import PlannedRows, price_of
+from hush.curator.kept_release import price_of
 from hush.curator.pipeline import charge, parse, publish
 from hush.curator.session import AnalystSession
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge, RequestConflictError
+from hush.policy.ledger import STREAMS_KEY
 from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.plan.plan import gaussian_price
 from hush.query.plan.rows import CodedColumn, RowPlan, plan_rows
 from hush.query.plan.stability import MAX_ROWS, Units
-from hush.query.question import Aggregate, AggregateKind, Question, RowQuestion, fingerprint
+from hush.query.question import AggregateKind, RowQuestion, fingerprint
 from hush.query.relations import Project, scans
 from hush.query.types import Kind, position
 from hush.report.columns import AnswerColumn, uniform
+from hush.storage import sync_directory
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, RunningTotals, Seen, StreamPlan, arrivals, plan_stream, seconds
 
-KEY = "HUSH_STREAMS_KEY"
-"""The environment variable that names the file of the key."""
 _ARRAYS = ("units", "keys", "rows", "sums", "used")
 _PLAIN, _SEALED = b"p", b"s"
 _NONCE, _TAG, _CHUNK = 12, 16, 2**30
-_ENDED = "\0ended"
-"""The suffix that marks an ended stream in memory; it is not allowed in names of streams."""
 
 
 class StreamError(HushError):
@@ -111,31 +109,35 @@ class StreamError(HushError):
 
 
 class StateFiles:
-    """Where private state lives: a directory, or the process's memory."""
+    """Where private state lives: files in a directory, or in the process's memory. A stream has up to three.
+
+    ``NAME.stream`` is its state. ``NAME.released``, how many periods were released, and ``NAME.ended`` are marks apart
+    from it.
+    """
 
     def __init__(self, place: Path | None, memory: dict[str, bytes]) -> None:
         self._place, self._memory = place, memory
 
     def names(self) -> list[str]:
         """Return the names of all streams."""
-        if self._place is None:
-            return sorted(name for name in self._memory if not name.endswith(_ENDED))
-        return sorted(path.stem for path in self._place.glob("*.stream")) if self._place.is_dir() else []
+        files = self._memory if self._place is None else [path.name for path in self._place.glob("*.stream")]
+        return sorted(file.removesuffix(".stream") for file in files if file.endswith(".stream"))
 
-    def open(self, name: str) -> IO[bytes] | None:
-        """Return a stream's state as an open file; None if there is no stream of this name."""
-        if self._place is None:
-            return io.BytesIO(self._memory[name]) if name in self._memory else None
+    def open(self, name: str, suffix: str = ".stream") -> IO[bytes] | None:
+        """Return a stream's state, or one of its marks, as an open file; None if it is not there."""
         try:
-            return (self._place / f"{name}.stream").open("rb")
-        except FileNotFoundError:
+            if self._place is None:
+                return io.BytesIO(self._memory[name + suffix])
+            return (self._place / f"{name}{suffix}").open("rb")
+        except (KeyError, FileNotFoundError):
             return None
 
     def prepare(self, name: str, state: bytes) -> Path | bytes:
         """Write a new state durably, beside the old one; `commit` or `discard` it."""
         if self._place is None:
             return state
-        handle, temporary = tempfile.mkstemp(dir=self._folder(), prefix=f".{name}-")
+        self._make_folder(self._place)
+        handle, temporary = tempfile.mkstemp(dir=self._place, prefix=f".{name}-")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(state)
@@ -146,24 +148,23 @@ class StateFiles:
             raise
         return Path(temporary)
 
-    def _folder(self) -> Path:
-        assert self._place is not None  # noqa: S101 - files alone
-        for folder in (self._place.parent, self._place):
+    @staticmethod
+    def _make_folder(place: Path) -> None:
+        for folder in (place.parent, place):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._place
 
-    def commit(self, name: str, prepared: Path | bytes) -> None:
+    def commit(self, name: str, prepared: Path | bytes, suffix: str = ".stream") -> None:
         """Replace a stream's state by a prepared one: a rename, which takes the same time for every size."""
         if self._place is None or isinstance(prepared, bytes):
             assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
-            self._memory[name] = prepared
+            self._memory[name + suffix] = prepared
             return
         try:
-            prepared.replace(self._place / f"{name}.stream")
+            prepared.replace(self._place / f"{name}{suffix}")
         except BaseException:
             self.discard(prepared)
             raise
-        _sync(self._place)
+        sync_directory(self._place)
 
     @staticmethod
     def discard(prepared: Path | bytes) -> None:
@@ -171,32 +172,17 @@ class StateFiles:
         if isinstance(prepared, Path):
             prepared.unlink(missing_ok=True)
 
-    def end(self, name: str) -> None:
-        """Note that a stream has ended, apart from its state."""
-        if self._place is None:
-            self._memory[name + _ENDED] = b""
-        else:
-            (self._place / f"{name}.ended").touch(mode=0o600)
-            _sync(self._place)
+    def mark(self, name: str, suffix: str, text: str = "") -> None:
+        """Write a mark durably, apart from the state."""
+        self.commit(name, self.prepare(name, text.encode()), suffix)
 
-    def ended(self, name: str) -> bool:
-        """Return whether a stream has ended, as was noted apart from its state."""
-        return name + _ENDED in self._memory if self._place is None else (self._place / f"{name}.ended").exists()
-
-    def mark(self, name: str, period: int) -> None:
-        """Note how far a stream was released, apart from its state."""
-        if self._place is not None:
-            with (self._place / f"{name}.released").open("w") as file:
-                file.write(str(period))
-                file.flush()
-                os.fsync(file.fileno())
-
-    def marked(self, name: str) -> int:
-        """Return how far a stream was released, as was noted apart from its state."""
-        path = None if self._place is None else self._place / f"{name}.released"
-        text = path.read_text() if path is not None and path.exists() else ""
-        # a mark that was cut off while it was written counts as none
-        return int(text) if text.isdecimal() else 0
+    def marked(self, name: str, suffix: str) -> str | None:
+        """Return the text of a mark; None if it is not there."""
+        file = self.open(name, suffix)
+        if file is None:
+            return None
+        with file:
+            return file.read().decode()
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
@@ -204,18 +190,10 @@ class StateFiles:
         if self._place is None:
             yield
             return
-        with (self._folder() / f".{name}.lock").open("w") as file:
+        self._make_folder(self._place)
+        with (self._place / f".{name}.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-
-def _sync(folder: Path) -> None:
-    # a rename or a new file is durable only when its directory is written, too
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 @dataclass(frozen=True)
@@ -233,11 +211,6 @@ class StreamState:
         members = {"definition": head, "private": sealed(private, head)}
         arrays = {name: np.frombuffer(member, np.uint8) for name, member in members.items()}
         return _saved(measured=self.stream.measured, **arrays)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> StreamState:
-        """Return the state that was written."""
-        return cls.read(io.BytesIO(data))
 
     @classmethod
     def read(cls, file: IO[bytes]) -> StreamState:
@@ -309,7 +282,7 @@ def unsealed(data: bytes, context: bytes) -> bytes:
         return data[1:]
     cipher = _cipher()
     if cipher is None:
-        raise StreamError(f"The state of the stream is encrypted: name the file of its key in {KEY}.")
+        raise StreamError(f"The state of the stream is encrypted: name the file of its key in {STREAMS_KEY}.")
     sealed_size, size = _CHUNK + _NONCE + _TAG, len(data) - 1
     length = size - -(-size // sealed_size) * (_NONCE + _TAG)
     chunks = [data[start : start + sealed_size] for start in range(1, len(data), sealed_size)]
@@ -319,21 +292,23 @@ def unsealed(data: bytes, context: bytes) -> bytes:
             for number, chunk in enumerate(chunks)
         )
     except InvalidTag as error:
-        raise StreamError(f"The state of the stream was encrypted with another key than {KEY} names.") from error
+        raise StreamError(
+            f"The state of the stream was encrypted with another key than {STREAMS_KEY} names."
+        ) from error
 
 
 def _cipher() -> AESGCM | None:
     """Return the cipher of the key that the environment names; None where it names none."""
-    path = os.environ.get(KEY)
+    path = os.environ.get(STREAMS_KEY)
     if not path:
         return None
     try:
         key = Path(path).read_bytes()
     except OSError as error:
-        raise StreamError(f"{KEY} names {path!r}, which cannot be read: {error.strerror}.") from error
+        raise StreamError(f"{STREAMS_KEY} names {path!r}, which cannot be read: {error.strerror}.") from error
     if len(key) != 32:
         hint = f"Make one: head -c 32 /dev/urandom > {path}"
-        raise StreamError(f"{KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
+        raise StreamError(f"{STREAMS_KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
     return AESGCM(key)
 
 
@@ -476,8 +451,7 @@ class Streams:
     def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
         totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
-        planned = PlannedRows(data_set=totals.data_set, plan=totals.rows, accounts=accounts)
-        price, bought = price_of(planned, terms.epsilon)
+        price, bought = price_of(accounts, terms.epsilon)
         if bought.law != "gaussian":
             raise QuestionError(
                 "A stream needs Gaussian noise, which a budget without δ has no price for.",
@@ -541,7 +515,18 @@ def parse_totals(session: AnalystSession, question: str, data: str | None) -> _T
     data_set, query, _ = parse(session, QuestionTerms(question, data=data))
     if isinstance(query, Composed):
         raise QuestionError("A stream is one question about rows.", "Compute from what it releases instead.")
-    aggregate, time_key = _total_and_time(query)
+    if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
+        raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
+    (aggregate,) = query.aggregates
+    if aggregate.where is not None or (aggregate.kind is AggregateKind.COUNT and aggregate.arguments):
+        raise QuestionError("A stream counts all its rows.", "Put conditions into WHERE.")
+    if query.having is not None or query.limit is not None:
+        raise QuestionError("A stream releases every period and key.", "Leave HAVING and LIMIT out.")
+    times = [index for index, (_, key) in enumerate(query.keys) if key.type.kind in {Kind.DATE, Kind.TIMESTAMP}]
+    times = times or [index for index, (_, key) in enumerate(query.keys) if key.type.kind is Kind.INTEGER][:1]
+    if len(times) != 1:
+        raise QuestionError("A stream is grouped by one time column.", "Write SELECT day, COUNT(*) … GROUP BY day.")
+    (time_key,) = times
     columns: list[tuple[str, Expression]] = [query.keys[time_key]]
     columns += [key for index, key in enumerate(query.keys) if index != time_key]
     columns += [("\0value", argument) for argument in aggregate.arguments]
@@ -583,22 +568,6 @@ def parse_totals(session: AnalystSession, question: str, data: str | None) -> _T
         step=step,
         shown={"columns": coding.to_json(), "output": output, "counts": bound == 1},
     )
-
-
-def _total_and_time(query: Question) -> tuple[Aggregate, int]:
-    """Return the one number of a question of running totals, and which of its keys is the time; refuse others."""
-    if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
-        raise QuestionError("A stream has one COUNT(*) or one SUM.", "Make one stream for each number.")
-    (aggregate,) = query.aggregates
-    if aggregate.where is not None or (aggregate.kind is AggregateKind.COUNT and aggregate.arguments):
-        raise QuestionError("A stream counts all its rows.", "Put conditions into WHERE.")
-    if query.having is not None or query.limit is not None:
-        raise QuestionError("A stream releases every period and key.", "Leave HAVING and LIMIT out.")
-    times = [index for index, (_, key) in enumerate(query.keys) if key.type.kind in {Kind.DATE, Kind.TIMESTAMP}]
-    times = times or [index for index, (_, key) in enumerate(query.keys) if key.type.kind is Kind.INTEGER][:1]
-    if len(times) != 1:
-        raise QuestionError("A stream is grouped by one time column.", "Write SELECT day, COUNT(*) … GROUP BY day.")
-    return aggregate, times[0]
 
 
 def _terms(asked: _TotalsQuestion, plan: StreamPlan, cap: int) -> dict[str, str]:
@@ -662,9 +631,11 @@ def _read(files: StateFiles, name: str, read: Callable[[IO[bytes]], StreamState]
         raise StreamError(f"There is no stream {name!r} any more.")
     with file:
         state = read(file)
-    if files.ended(name):
+    if files.marked(name, ".ended") is not None:
         state = replace(state, definition=state.definition | {"ended": True})
-    marked_periods = files.marked(name)
+    mark = files.marked(name, ".released") or ""
+    # a mark that an earlier version was cut off while it wrote it counts as none
+    marked_periods = int(mark) if mark.isdecimal() else 0
     if marked_periods > state.stream.released:
         raise StreamError(
             f"The state of {name!r} ends at period {state.stream.released}, but {marked_periods} were released. "
@@ -752,18 +723,6 @@ class StreamRelease:
             )
         return totals
 
-    def _told(self, definition: dict[str, Any]) -> dict[str, Any]:
-        """Return a definition with its columns; for streams of earlier versions these come from the policy."""
-        if "columns" in definition:
-            return definition
-        totals = parse_totals(self._session, definition["question"], definition["data"])
-        if totals.size != definition["size"] or totals.step != Fraction(definition["step"]):
-            raise StreamError(
-                f"The stream {self.name!r} was made by an earlier version of hush, and the policy has other columns "
-                "by now. Take back the change to see what was released."
-            )
-        return definition | totals.shown
-
     def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> bool:
         """Measure the next part of the periods up to ``last``, and release it; False if another caller was first."""
         self._session.ledger.check_room()  # the state grows: a quota of the disk holds for it too
@@ -784,7 +743,7 @@ class StreamRelease:
             state = _read(self._files, self.name, StreamState.read)
             after = _advanced(state, asked, asked.data_set.engine.rows(compiled), last)
             data = replace(after, definition=after.definition | resealed).to_bytes()
-            StreamState.from_bytes(data)  # what could not be read again does not replace what can
+            StreamState.read(io.BytesIO(data))  # what could not be read again does not replace what can
             state_files.append(self._files.prepare(self.name, data))
             return state.stream.released
 
@@ -797,7 +756,7 @@ class StreamRelease:
                     return False
                 self._files.commit(self.name, state_files.pop())
                 # after the state: a mark ahead of it would make a good state look like an old copy
-                self._files.mark(self.name, last)
+                self._files.mark(self.name, ".released", str(last))
                 return True
         finally:
             for prepared in state_files:
@@ -819,13 +778,21 @@ class StreamRelease:
         """Release nothing more. The charge stays."""
         with self._files.locked(self.name):
             self._state()
-            self._files.end(self.name)
+            self._files.mark(self.name, ".ended")
 
     @property
     def answer(self) -> Answer:
         """All released periods: the value, the sum over the last window (a week of days) and the total, with errors."""
         state = self._state()
-        definition = self._told(state.definition)
+        definition = state.definition
+        if "columns" not in definition:  # a stream of an earlier version: they come from the policy
+            totals = parse_totals(self._session, definition["question"], definition["data"])
+            if totals.size != definition["size"] or totals.step != Fraction(definition["step"]):
+                raise StreamError(
+                    f"The stream {self.name!r} was made by an earlier version of hush, and the policy has other "
+                    "columns by now. Take back the change to see what was released."
+                )
+            definition = definition | totals.shown
         time, *keys = Coding.from_json(definition["columns"]).columns
         label, width = _WINDOWS[definition["every"]]
         series, step = state.stream.series(width), float(Fraction(definition["step"]))

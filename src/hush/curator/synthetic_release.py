@@ -102,18 +102,9 @@ class SyntheticRelease(WholeRelease):
         return (*self.head.caveats, cut) if fitted.total > fitted.most else self.head.caveats
 
     @classmethod
-    def made(
-        cls,
-        head: ReleaseHead,
-        measurements: bytes,
-        *,
-        receipt: str,
-        remaining: Money | None,
-        synthetic: Synthetic | None = None,
-    ) -> Self:
+    def made(cls, head: ReleaseHead, measurements: bytes, *, synthetic: Synthetic | None = None, **paid: Any) -> Self:
         """Return the release that measurements make; ``synthetic`` is the fitted model, where it is known already."""
-        rows = synthetic or Synthetic.from_bytes(measurements)
-        return cls(head=head, synthetic=rows, receipt=receipt, remaining=remaining, kept=measurements)
+        return cls(head=head, synthetic=synthetic or Synthetic.from_bytes(measurements), kept=measurements, **paid)
 
     @cached_property
     def table(self) -> Any:
@@ -224,7 +215,7 @@ class SyntheticRelease(WholeRelease):
 def plan_synthetic(session: AnalystSession, terms: SynthesisTerms) -> SyntheticExplanation:
     """Plan synthetic rows without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
-    epsilon, price = price_of(planned, terms.epsilon)
+    epsilon, price = price_of(planned.accounts, terms.epsilon)
     share = exact(terms.certify, "certify")
     if not 0 <= share <= Fraction(1, 2):
         raise InvalidValueError("certify", got=terms.certify, allowed="a share of the price from 0 to 0.5")
@@ -260,17 +251,14 @@ class FamilyRelease(WholeRelease):
     children: SyntheticRelease
 
     @classmethod
-    def made(cls, head: ReleaseHead, measurements: bytes, *, receipt: str, remaining: Money | None) -> Self:
+    def made(cls, head: ReleaseHead, measurements: bytes, **paid: Any) -> Self:
         """Return the release that measurements make."""
         begin = 8 + int.from_bytes(measurements[:8], "big")
-        parts = {"parents": measurements[8:begin], "children": measurements[begin:]}
         both: dict[str, Any] = {
-            role: SyntheticRelease.made(
-                ReleaseHead.from_json(head.details[role]), content, receipt=receipt, remaining=remaining
-            )
-            for role, content in parts.items()
+            role: SyntheticRelease.made(ReleaseHead.from_json(head.details[role]), content, **paid)
+            for role, content in (("parents", measurements[8:begin]), ("children", measurements[begin:]))
         }
-        return cls(head=head, kept=measurements, receipt=receipt, remaining=remaining, **both)
+        return cls(head=head, kept=measurements, **paid, **both)
 
     @property
     def number(self) -> str:

@@ -134,8 +134,8 @@ class Terms:
     """The base of all requests."""
 
     def __post_init__(self) -> None:
-        for name, term in terms_of(self).items():
-            term.check(getattr(self, name), name)
+        for field in fields(self):
+            term_of(field).check(getattr(self, field.name), field.name)
 
     def given(self) -> dict[str, Any]:
         """Return the terms that differ from their defaults, by name."""
@@ -143,8 +143,7 @@ class Terms:
         for field in fields(self):
             value = getattr(self, field.name)
             # parameters may be an array, whose comparison is no truth value
-            default = value is field.default or (term_of(field).kind is not TermKind.VALUES and value == field.default)
-            if not default:
+            if value is not field.default and (term_of(field).kind is TermKind.VALUES or value != field.default):
                 terms[field.name] = value
         return terms
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting.events import Event, event_from_json
@@ -99,14 +99,13 @@ def plan(session: AnalystSession, questions: Sequence[QuestionTerms]) -> Questio
             keys.append(key)
             if key not in distinct or chosen.epsilon > distinct[key].epsilon:
                 distinct[key] = chosen
-        order = list(distinct)
-        planned = QuestionPlan(
+        order, events = list(distinct), [event for chosen in distinct.values() for event in chosen.events]
+        return QuestionPlan(
             data_set=data_set,
             plans=tuple(distinct.values()),
             places=tuple(order.index(key) for key in keys),
-            outlook=None,
+            outlook=accounts.outlook(events),
         )
-        return replace(planned, outlook=accounts.outlook(planned.events))
 
 
 def ask(

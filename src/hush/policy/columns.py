@@ -196,7 +196,6 @@ def _step(
     return step
 
 
-_BOUNDS = "(lower, upper) or (lower, upper, step)"
 _FORMS = {
     "bounds": ("bounds", '{"age": (0, 120)}'),
     "values": ("lists of values", '{"city": ["Oslo", "Bergen"]}'),
@@ -235,7 +234,16 @@ def describe(
     """
     arguments = {"bounds": bounds or {}, "values": values or {}, "types": types or {}, "formats": formats or {}}
     for parameter, mapping in arguments.items():
-        _check(parameter, mapping, stored, unit)
+        form, example = _FORMS[parameter]
+        if not isinstance(mapping, Mapping):
+            raise InvalidValueError(parameter, got=mapping, allowed=f"{form} by column, such as {example}")
+        for name in mapping:
+            if name == unit and unit is not None:
+                hint = "Describe other columns."
+                raise QuestionError(f"'{name}' is the protected unit, whose values nobody sees.", hint)
+            if name not in stored:
+                hint = did_you_mean(str(name), stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
+                raise QuestionError(f"The table has no column {shown(name)} to describe.", hint)
     columns, unsupported = {}, {}
     for name, sql_type in stored.items():
         words = {parameter: mapping[name] for parameter, mapping in arguments.items() if name in mapping}
@@ -247,29 +255,19 @@ def describe(
         elif kind is None and "types" not in words:
             unsupported[name] = sql_type
             if words:
-                raise QuestionError(f"Column '{name}' has the type {sql_type}, which hush does not support.", _CONVERT)
+                hint = "Store it as a number, a text, a boolean, a date or a timestamp."
+                raise QuestionError(f"Column '{name}' has the type {sql_type}, which hush does not support.", hint)
         else:
             columns[name] = _described(name, kind, words, untyped=name in untyped)
     return columns, unsupported
 
 
-_CONVERT = "Store it as a number, a text, a boolean, a date or a timestamp."
-
-
-def _check(parameter: str, mapping: object, stored: Mapping[str, str], unit: str | None) -> None:
-    form, example = _FORMS[parameter]
-    if not isinstance(mapping, Mapping):
-        raise InvalidValueError(parameter, got=mapping, allowed=f"{form} by column, such as {example}")
-    for name in mapping:
-        if name == unit and unit is not None:
-            raise QuestionError(f"'{name}' is the protected unit, whose values nobody sees.", "Describe other columns.")
-        if name not in stored:
-            hint = did_you_mean(str(name), stored, otherwise=f"It has {', '.join(list(stored)[:20])}.")
-            raise QuestionError(f"The table has no column {shown(name)} to describe.", hint)
-
-
 def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untyped: bool) -> Type:
-    bounds = _bounds(name, words["bounds"]) if "bounds" in words else None
+    bounds = words.get("bounds")
+    if isinstance(bounds, np.ndarray):
+        bounds = bounds.tolist()
+    if "bounds" in words and (not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) not in {2, 3}):
+        raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed="(lower, upper) or (lower, upper, step)")
     values = _listed(name, words["values"]) if "values" in words else None
     if "types" in words:
         word = words["types"]
@@ -288,7 +286,13 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
         )
     else:
         word = "" if kind is None else kind.value
-        _check_texts(name, kind, values)
+        # texts as values of a column of numbers: a frame takes an empty column for one
+        for value in values or () if kind is not None and kind.numeric else ():
+            if isinstance(value, str) and _number(value) is None:
+                raise QuestionError(
+                    f"{name}.values must be numbers, as the column is; got {shown(value)}.",
+                    f'To read the column as text: types={{"{name}": "text"}}.',
+                )
     declared: dict[str, Any] = {"type": word} | ({"format": words["formats"]} if "formats" in words else {})
     if bounds is not None:
         declared |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
@@ -299,24 +303,6 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
         if len(public_values) < len(values):
             declared["nullable"] = True
     return declared_type(name, declared)
-
-
-def _check_texts(name: str, kind: Kind | None, values: Sequence[Any] | None) -> None:
-    """Refuse texts as values of a numeric column; a frame takes an empty column for one."""
-    for value in values or () if kind is not None and kind.numeric else ():
-        if isinstance(value, str) and _number(value) is None:
-            raise QuestionError(
-                f"{name}.values must be numbers, as the column is; got {shown(value)}.",
-                f'To read the column as text: types={{"{name}": "text"}}.',
-            )
-
-
-def _bounds(name: str, bounds: object) -> Sequence[Any]:
-    if isinstance(bounds, np.ndarray):
-        bounds = bounds.tolist()
-    if not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) not in {2, 3}:
-        raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed=_BOUNDS)
-    return bounds
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:
@@ -347,9 +333,11 @@ def _kind_of_words(bounds: Sequence[Any] | None, values: Sequence[Any] | None) -
     numbers = [_number(word) for word in bounds]
     if all(number is not None and number.denominator == 1 for number in numbers) and len(numbers) == 3:
         return Kind.INTEGER
-    for kind in (Kind.DATE, Kind.TIMESTAMP):
-        if all(isinstance(word, str) and _is_time(word, kind) for word in words):
-            return kind
+    texts = [word for word in words if isinstance(word, str) and _number(word) is None]
+    for kind, reads in ((Kind.DATE, dt.date), (Kind.TIMESTAMP, dt.datetime)):
+        with suppress(ValueError):
+            if len([reads.fromisoformat(text) for text in texts]) == len(words):
+                return kind
     return Kind.DECIMAL
 
 
@@ -358,14 +346,6 @@ def _number(word: object) -> Any:
         return exact(word, "bound")
     except InvalidValueError:
         return None
-
-
-def _is_time(word: str, kind: Kind) -> bool:
-    try:
-        (dt.date if kind is Kind.DATE else dt.datetime).fromisoformat(word)
-    except ValueError:
-        return False
-    return _number(word) is None
 
 
 def _plain(value: Any, kind: Kind | None) -> Any:

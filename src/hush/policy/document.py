@@ -172,10 +172,7 @@ class Section:
         """Return an exact number, written as a number or as text."""
         if key not in self.values:
             return None
-        try:
-            return exact(self.values[key], key, allowed=allowed)
-        except InvalidValueError:
-            raise self.wrong(key, allowed) from None
+        return self.parsed(key, lambda value: exact(value, key, allowed=allowed), None)
 
 
 def locate(text: str) -> dict[Path, int]:

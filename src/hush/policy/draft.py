@@ -152,7 +152,9 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
         if type_name in {each.value for each in Kind}:
             kind, domain = Kind(type_name), after_type.strip()
         elif ".." in answer:
-            kind = _inferred(answer)
+            ends = [end.strip() for end in answer.partition(" step ")[0].split("..", 1)]
+            fitting = (each for pattern, each in _INFERRED if all(re.fullmatch(pattern, end) for end in ends))
+            kind = next(fitting, Kind.TIMESTAMP)
         elif "," not in answer:
             types = ", ".join(each.value for each in Kind)
             hint = did_you_mean(first, [each.value for each in Kind], otherwise="")
@@ -170,14 +172,6 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
     completed["lower"] = lower.strip()
     completed |= ({"upper": upper.strip()} if dots else {}) | ({"step": step.strip()} if step else {})
     return checked_words(column, completed)
-
-
-def _inferred(answer: str) -> Kind:
-    """Return the kind (number, date or time) that both ends of a range have."""
-    ends = [end.strip() for end in answer.partition(" step ")[0].split("..", 1)]
-    return next(
-        (kind for pattern, kind in _INFERRED if all(re.fullmatch(pattern, end) for end in ends)), Kind.TIMESTAMP
-    )
 
 
 def checked_words(column: str, words: dict[str, Any]) -> dict[str, Any]:
@@ -228,12 +222,10 @@ def first_words(sql_type: str) -> dict[str, Any]:
     if kind is None:
         return {}
     scale = _DECIMAL_SCALE.fullmatch(sql_type.strip())
-    step = {"step": _step(int(scale.group(1)))} if kind is Kind.DECIMAL and scale else {}
-    return {"type": kind.value, **step}
-
-
-def _step(scale: int) -> str:
-    return "1" if scale == 0 else f"0.{'0' * (scale - 1)}1"
+    if kind is not Kind.DECIMAL or not scale:
+        return {"type": kind.value}
+    digits = int(scale.group(1))
+    return {"type": kind.value, "step": f"0.{'0' * (digits - 1)}1" if digits else "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
 from hush.core.errors import shown
@@ -71,7 +71,7 @@ from hush.core.storage import (
     path_of,
     text_encoding,
 )
-from hush.ledger.budgets import LARGEST_EPSILON, Allowance
+from hush.ledger.budgets import LARGEST_EPSILON, Allowance, Budget
 from hush.policy.columns import kind_of, plain_type, read_columns
 from hush.policy.document import STREAM_SECTIONS, Document, PolicyError, Section
 from hush.query.errors import QuestionError, did_you_mean
@@ -82,6 +82,7 @@ from hush.query.types import Type
 if TYPE_CHECKING:
     from hush.ledger.streams import StreamDeclaration
 
+T = TypeVar("T")
 Header = Callable[[Path, Mapping[str, Any]], Sequence[str]]
 """Returns the column names of a file in the declared format; empty where they cannot be read."""
 
@@ -102,15 +103,10 @@ class UnitPaths:
     ) -> None:
         self.unit = unit
         self._tables, self._data, self._directory, self._header = tables, data, directory, header
-        self._paths: dict[str, UnitPath | None] = {}
 
     def path(self, table: str, visited: tuple[str, ...] = ()) -> UnitPath | None:
-        """Return the unit path of a table's rows; None if every row is a unit."""
-        if table not in self._paths:
-            self._paths[table] = self._read(table, self._tables[table], (*visited, table))
-        return self._paths[table]
-
-    def _read(self, table: str, section: Section, visited: tuple[str, ...]) -> UnitPath | None:
+        """Return the unit path of a table's rows; None if every row is a unit. ``visited`` are the tables before it."""
+        section, visited = self._tables[table], (*visited, table)
         text = section.text("unit", hint=_EMPTY)
         if text is None:
             return None if self.unit is None else UnitPath(column=self.unit)
@@ -133,7 +129,7 @@ class UnitPaths:
             raise section.error(
                 "unit", f"there is no private table '{target}' in this data set.", did_you_mean(target, self._tables)
             )
-        if name in visited:  # the tables on the way here
+        if name in visited:
             raise section.error("unit", f"the units of {' and '.join(dict.fromkeys(visited))} lead round in a circle.")
         beyond = self.path(name, visited)
         if beyond is None:
@@ -181,13 +177,6 @@ _BEYOND_EXAMPLE = (
 _TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
-class PolicyBudget(NamedTuple):
-    """The ε and δ of everything that may ever be learned, as exact numbers."""
-
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTable:
     """A table of the policy: its source and its public schema."""
@@ -209,7 +198,7 @@ class DataSet(NamedTuple):
     """The memory that the engine may use to keep results and bounded rows for the next question."""
     unit: str | None
     neighbours: Neighbours
-    budget: PolicyBudget
+    budget: Budget
     tables: Mapping[str, SourceTable]
     version: str = ""
     """The owner's name for this state of the rows. Under a new name, no question counts as asked before."""
@@ -224,7 +213,7 @@ class Analyst(NamedTuple):
 
     name: str
     data: tuple[str, ...]
-    budget: PolicyBudget | None = None
+    budget: Budget | None = None
     """Their own budget on each of the data sets; None where the data set's alone binds them."""
     allowance: Allowance | None = None
     """The largest part of the budget for each window of time; None if there is no limit."""
@@ -294,12 +283,7 @@ class Policy:
 
     def data_set(self, name: str) -> DataSet:
         """Return a data set by its name."""
-        if name not in self.data:
-            alternatives = f"There are {', '.join(self.data)}."
-            raise QuestionError(
-                f"There is no data set '{name}'.", did_you_mean(name, self.data, otherwise=alternatives)
-            )
-        return self.data[name]
+        return _named(self.data, name, "data set")
 
     def schema(self, data: str, found: Mapping[str, Mapping[str, str]] | None = None) -> Schema:
         """Return everything that is public about a data set.
@@ -334,14 +318,14 @@ class Policy:
 
     def analyst(self, name: str) -> Analyst:
         """Return an analyst by name."""
-        if name not in self.analysts:
-            alternatives = (
-                f"There are {', '.join(self.analysts)}." if self.analysts else "The policy names no analysts."
-            )
-            raise QuestionError(
-                f"There is no analyst '{name}'.", did_you_mean(name, self.analysts, otherwise=alternatives)
-            )
-        return self.analysts[name]
+        return _named(self.analysts, name, "analyst")
+
+
+def _named(entries: Mapping[str, T], name: str, noun: str) -> T:
+    if name not in entries:
+        names = f"There are {', '.join(entries)}." if entries else f"The policy names no {noun}s."
+        raise QuestionError(f"There is no {noun} '{name}'.", did_you_mean(name, entries, otherwise=names))
+    return entries[name]
 
 
 def _policy(root: Section, directory: Path, header: Header | None) -> Policy:
@@ -380,7 +364,7 @@ def _data_set(name: str, section: Section, directory: Path, header: Header | Non
     neighbours = tolerant(
         lambda: section.parsed("neighbours", Neighbours.parse, Neighbours.ADD_REMOVE), Neighbours.ADD_REMOVE
     )
-    budget = tolerant(lambda: _budget(section), PolicyBudget(epsilon=Fraction(1)))
+    budget = tolerant(lambda: _budget(section), Budget(epsilon=1))
     table_sections = section.sections("tables")
     if not table_sections:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
@@ -510,7 +494,7 @@ def _reading(section: Section) -> Mapping[str, Any]:
     return MappingProxyType(_declared_reading(section))
 
 
-def _budget(section: Section) -> PolicyBudget:
+def _budget(section: Section) -> Budget:
     example = 'Write for instance budget = { epsilon = "1", delta = "1e-7" }.'
     if "budget" not in section.values:
         raise section.error(None, f"{section.name} needs a budget.", example)
@@ -527,7 +511,7 @@ def _budget(section: Section) -> PolicyBudget:
         raise inner.wrong("epsilon", "a positive number of at most 1e100")
     if not 0 <= delta < 1:
         raise inner.wrong("delta", "at least 0 and below 1")
-    return PolicyBudget(epsilon=epsilon, delta=delta)
+    return Budget(epsilon=epsilon, delta=delta)
 
 
 def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:

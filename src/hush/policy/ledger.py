@@ -42,21 +42,23 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from hush.core import HushError
 from hush.core.format import decimal
-from hush.ledger import AccountExistsError, Actor, Ledger, LedgerMissingError, LedgerRolledBackError
+from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError, LedgerRolledBackError
 from hush.ledger.errors import UnknownAccountError
-from hush.policy.file import Analyst, Policy, PolicyBudget
+from hush.policy.file import Analyst, Policy
 
 log = logging.getLogger("hush.curator")
 POLICY = Actor.owner("policy")
 """The actor that opens the accounts of a policy."""
 
+STREAMS_KEY = "HUSH_STREAMS_KEY"
+"""The environment variable that names the file of the key of streams' private states."""
 _WRITTEN = "  # written by hush ledger open: no other ledger will do"
 
 
@@ -73,8 +75,8 @@ def streams_of(policy: Policy, analyst: str) -> Path:
     return beside.with_name(beside.name + ".streams") / hashlib.sha256(analyst.encode()).hexdigest()[:32]
 
 
-def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
-    """Open a policy's ledger, which must be there.
+def open_ledger(policy: Policy, *, anchor: str | None = None, names: Iterable[str] = ()) -> Ledger:
+    """Open a policy's ledger, which must be there, and must have a budget for the data sets in ``names``.
 
     Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first charge, and shown
     as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the
@@ -82,19 +84,7 @@ def open_ledger(policy: Policy, *, anchor: str | None = None) -> Ledger:
     raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is
     warned of.
     """
-    return _with_accounts(_opened(policy, anchor), policy)
-
-
-def check_data(policy: Policy, ledger: Ledger, names: Iterable[str]) -> None:
-    """Refuse data sets that the ledger has no budget for."""
-    data_sets = {name for name, _ in ledger.recorded()}
-    lacking = [name for name in names if name not in data_sets]
-    if lacking:
-        raise LedgerMissingError(
-            f"{policy.document.place(('data', lacking[0]))}: the ledger at {ledger.place} has no budget for "
-            f"{', '.join(lacking)}, and asking opens none: rows whose budget is spent would have a fresh one under "
-            "another name. The owner opens it: hush ledger open (in Python: hush.open(…, create=True))."
-        )
+    return _with_accounts(_opened(policy, anchor), policy, names=names)
 
 
 def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = None, anew: str = "") -> Ledger:
@@ -129,17 +119,11 @@ def rehearsed(policy: Policy) -> Ledger:
 def ledger_or_stand_in(policy: Policy, names: Iterable[str], *, create: bool = False) -> tuple[Ledger, bool]:
     """Return a policy's ledger, and whether it is there; if not, one that stands for it and charges nothing."""
     try:
-        ledger = make_ledger(policy) if create else open_ledger(policy)
-        try:
-            check_data(policy, ledger, names)
-        except BaseException:
-            ledger.close()
-            raise
+        return make_ledger(policy) if create else open_ledger(policy, names=names), True
     except LedgerMissingError as error:
         ledger = rehearsed(policy)
         ledger.refuse(str(error))
         return ledger, False
-    return ledger, True
 
 
 def name_ledger(path: str | Path, identity: str) -> bool:
@@ -198,63 +182,68 @@ def _opened(policy: Policy, anchor: str | None) -> Ledger:
     return ledger
 
 
-def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False) -> Ledger:
-    """Open the accounts that a policy names and its ledger lacks; those of data sets only where ``data`` says so."""
-    try:
-        _open_accounts(ledger, policy, data=data)
-    except BaseException:
-        ledger.close()
-        raise
+def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names: Iterable[str] = ()) -> Ledger:
+    """Open the accounts that a policy names and its ledger lacks; those of data sets only where ``data`` says so.
+
+    Data sets in ``names`` that then have no budget are refused, and the ledger is closed.
+    """
+    with ExitStack() as undo:
+        undo.callback(ledger.close)
+        accounts = ledger.recorded()
+        new = [name for name in policy.data if (name, "") not in accounts]
+        unnamed = sorted({name for name, _ in accounts} - set(policy.data))
+        if data and new and unnamed:
+            log.warning(
+                "A budget is opened for %s. The ledger also has %s, which the policy does not name: if that is a new "
+                "name for the same rows, what both reveal adds up",
+                ", ".join(new),
+                ", ".join(unnamed),
+            )
+        budgets: dict[tuple[str, str | None], Budget | None] = {
+            (name, None): data_set.budget for name, data_set in policy.data.items()
+        }
+        budgets |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
+        for (name, person), budget in budgets.items():
+            if name in new and not data:
+                continue  # only `make_ledger` opens data sets: a renamed one would otherwise get a fresh budget
+            if (name, person or "") not in accounts:
+                # another process was quicker, or it is an analyst without a budget of their own
+                with suppress(AccountExistsError):
+                    if person is None:
+                        ledger.create_data(name, policy.data[name].budget, actor=POLICY)
+                    else:  # at once, or with their first charge
+                        (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=budget, actor=POLICY)
+            elif budget is not None:
+                account = accounts[name, person or ""]
+                epsilon, delta = Fraction(budget.epsilon), Fraction(budget.delta)
+                if epsilon > account.epsilon or delta > account.delta:
+                    log.warning(
+                        "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
+                        "hush ledger raise %s%s --epsilon %s --delta %s",
+                        name if person is None else f"{person} on {name}",
+                        name,
+                        "" if person is None else f" --analyst {person}",
+                        decimal(epsilon),
+                        decimal(delta),
+                    )
+            if budget is not None:
+                ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
+        for analyst in policy.analysts.values():
+            for name in analyst.data:
+                if analyst.allowance is not None:
+                    ledger.allow(name, analyst.name, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
+                if analyst.ask_first is not None:
+                    ledger.ask_first(name, analyst.name, epsilon=analyst.ask_first)
+        ledger.name_analysts((name, person) for name, person in budgets if person is not None)
+        lacking = [name for name in names if name in new and not data]
+        if lacking:
+            raise LedgerMissingError(
+                f"{policy.document.place(('data', lacking[0]))}: the ledger at {ledger.place} has no budget for "
+                f"{', '.join(lacking)}, and asking opens none: rows whose budget is spent would have a fresh one under "
+                "another name. The owner opens it: hush ledger open (in Python: hush.open(…, create=True))."
+            )
+        undo.pop_all()
     return ledger
-
-
-def _open_accounts(ledger: Ledger, policy: Policy, *, data: bool) -> None:
-    accounts = ledger.recorded()
-    new = [name for name in policy.data if (name, "") not in accounts]
-    unnamed = sorted({name for name, _ in accounts} - set(policy.data))
-    if data and new and unnamed:
-        log.warning(
-            "A budget is opened for %s. The ledger also has %s, which the policy does not name: if that is a new name "
-            "for the same rows, what both reveal adds up",
-            ", ".join(new),
-            ", ".join(unnamed),
-        )
-    budgets: dict[tuple[str, str | None], PolicyBudget | None] = {
-        (name, None): data_set.budget for name, data_set in policy.data.items()
-    }
-    budgets |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
-    for (name, person), budget in budgets.items():
-        if name in new and not data:
-            continue  # only `make_ledger` opens data sets: a renamed one would otherwise get a fresh budget
-        amount = None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta}
-        if (name, person or "") not in accounts:
-            # another process was quicker, or it is an analyst without a budget of their own
-            with suppress(AccountExistsError):
-                if person is None:
-                    ledger.create_data(name, amount or {}, actor=POLICY)
-                else:  # at once, or with their first charge
-                    (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=amount, actor=POLICY)
-        elif budget is not None:
-            account = accounts[name, person or ""]
-            if budget.epsilon > account.epsilon or budget.delta > account.delta:
-                log.warning(
-                    "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-                    "hush ledger raise %s%s --epsilon %s --delta %s",
-                    name if person is None else f"{person} on {name}",
-                    name,
-                    "" if person is None else f" --analyst {person}",
-                    decimal(budget.epsilon),
-                    decimal(budget.delta),
-                )
-        if budget is not None:
-            ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
-    for analyst in policy.analysts.values():
-        for name in analyst.data:
-            if analyst.allowance is not None:
-                ledger.allow(name, analyst.name, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
-            if analyst.ask_first is not None:
-                ledger.ask_first(name, analyst.name, epsilon=analyst.ask_first)
-    ledger.name_analysts((name, person) for name, person in budgets if person is not None)
 
 
 _SECTION = re.compile(r"(?m)^[ \t]*\[")
@@ -279,7 +268,7 @@ def decide_request(
         total, analyst = Fraction(request.wanted), policy.analysts.get(request.analyst)
         if analyst is None or analyst.budget is None:
             raise PolicyEditError(f"The policy gives {request.analyst} no budget of their own; decline the request.")
-        if analyst.budget.epsilon < total:
+        if Fraction(analyst.budget.epsilon) < total:
             changed = bool(raised(_text(path), request.analyst, total))
             _keep_others(analyst, analyst.budget, request.data, ledger, actor)
     ledger.decide(number, approve=approve, actor=actor, reason=reason)
@@ -290,7 +279,7 @@ def decide_request(
     return changed
 
 
-def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledger, actor: Actor) -> None:
+def _keep_others(analyst: Analyst, budget: Budget, data: str, ledger: Ledger, actor: Actor) -> None:
     """Refuse to raise the analyst's budget on any data set but ``data``; the policy has one number for all.
 
     Accounts that are not open yet are opened as the policy is now. One that only the policy keeps smaller cannot stay.
@@ -298,7 +287,7 @@ def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledg
     accounts = {name: account for (name, person), account in ledger.recorded().items() if person == analyst.name}
     other_data = [name for name in analyst.data if name != data]
     for name in other_data:
-        if name in accounts and accounts[name].epsilon > budget.epsilon:
+        if name in accounts and accounts[name].epsilon > Fraction(budget.epsilon):
             raise PolicyEditError(
                 f"The policy's number for {analyst.name} is also that on {name!r}, where the ledger holds more, so it "
                 "would be raised there, too. Write the number by hand if it shall, then approve the request again."
@@ -306,8 +295,7 @@ def _keep_others(analyst: Analyst, budget: PolicyBudget, data: str, ledger: Ledg
     for name in other_data:
         if name not in accounts:
             with suppress(AccountExistsError, UnknownAccountError):  # no budget of their own there, or no data set yet
-                opened = {"epsilon": budget.epsilon, "delta": budget.delta}
-                ledger.add_analyst(analyst.name, data=name, budget=opened, actor=actor)
+                ledger.add_analyst(analyst.name, data=name, budget=budget, actor=actor)
 
 
 def _text(path: str | Path) -> str:

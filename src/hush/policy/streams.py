@@ -69,10 +69,30 @@ def _declaration(name: str, section: Section, data: Sequence[str], analysts: Map
             raise section.error(None, f"{section.name} needs {key}.", _EXAMPLE)
     if not any(key in values for key in PRICES):
         raise section.error(None, f"{section.name} needs a price: epsilon, total_epsilon or rho.", _EXAMPLE)
-    data_name = _data(section, data)
+    data_name, alternatives = section.text("data"), f"There are {', '.join(data)}."
+    if data_name is None:
+        if len(data) != 1:
+            problem = f"{section.name} must say which data set it is about."
+            raise section.error(None, problem, f"Add data = …. {alternatives}")
+        data_name = data[0]
+    if data_name not in data:
+        problem = f"{section.name}.data names '{data_name}', which is no data set."
+        raise section.error("data", problem, did_you_mean(data_name, data, otherwise=alternatives))
     late = values.get("late", "make")
     if late not in _LATE:
         raise section.error("late", f'{section.name}.late must be "make" or "skip"; got {shown(late)}.')
+    readers = values.get("readers", "analysts")
+    if not isinstance(readers, str):
+        if not isinstance(readers, list) or not readers or not all(isinstance(name, str) for name in readers):
+            raise section.error(
+                "readers",
+                f"{section.name}.readers must be a list of analysts; got {shown(readers)}.",
+                'Or write readers = "analysts" for all who may ask about the data set, or readers = "public".',
+            )
+        if (stranger := unknown_reader(readers, data_name, analysts)) is not None:
+            problem = f"{section.name}.readers names '{stranger}', who is no analyst of {data_name}."
+            raise section.error("readers", problem, did_you_mean(stranger, analysts))
+        readers = tuple(readers)
     try:
         return StreamDeclaration(
             name=name,
@@ -80,7 +100,7 @@ def _declaration(name: str, section: Section, data: Sequence[str], analysts: Map
             question=section.text("sql") or "",
             schedule=Schedule(first=values["first"], every=values["every"], slots=values["releases"]),
             late=_LATE[late],
-            readers=_readers(section, data_name, analysts),
+            readers=readers,
             **{key: values[key] for key in (*PRICES, "confidence", "delta") if key in values},
         )
     except InvalidValueError as error:
@@ -91,36 +111,6 @@ def _declaration(name: str, section: Section, data: Sequence[str], analysts: Map
             f"{subject} must be {error.allowed}; got {shown(error.got)}.",
             "" if key_in_policy in values else _EXAMPLE,
         ) from None
-
-
-def _data(section: Section, data: Sequence[str]) -> str:
-    """Return the name of the data set: the one named in the section, or the only one."""
-    name = section.text("data")
-    alternatives = f"There are {', '.join(data)}."
-    if name is None and len(data) != 1:
-        problem = f"{section.name} must say which data set it is about."
-        raise section.error(None, problem, f"Add data = …. {alternatives}")
-    if name is not None and name not in data:
-        problem = f"{section.name}.data names '{name}', which is no data set."
-        raise section.error("data", problem, did_you_mean(name, data, otherwise=alternatives))
-    return data[0] if name is None else name
-
-
-def _readers(section: Section, data: str, analysts: Mapping[str, Any]) -> str | tuple[str, ...]:
-    """Return the readers: names of analysts of the data set, "analysts" for all, or "public"."""
-    readers = section.values.get("readers", "analysts")
-    if isinstance(readers, str):
-        return readers
-    if not isinstance(readers, list) or not readers or not all(isinstance(name, str) for name in readers):
-        raise section.error(
-            "readers",
-            f"{section.name}.readers must be a list of analysts; got {shown(readers)}.",
-            'Or write readers = "analysts" for all who may ask about the data set, or readers = "public".',
-        )
-    if (stranger := unknown_reader(readers, data, analysts)) is not None:
-        problem = f"{section.name}.readers names '{stranger}', who is no analyst of {data}."
-        raise section.error("readers", problem, did_you_mean(stranger, analysts))
-    return tuple(readers)
 
 
 def unknown_reader(readers: str | Sequence[str], data: str, analysts: Mapping[str, Any]) -> str | None:

@@ -40,14 +40,8 @@ Written = str | tuple[Any, ...]
 """A SQL expression, or one with the values of its ``?``: ``("COUNT_IF(age > ?)", 30)``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A SQL expression and the values of its ``?``."""
-
-    text: str
-    values: tuple[Any, ...] = ()
-
-
+Fragment = tuple[str, tuple[Any, ...]]
+"""A SQL expression, and the values of its ``?``."""
 Item = tuple[str | None, Fragment]
 """The name of a result, if it has one, and its expression."""
 
@@ -56,46 +50,14 @@ Item = tuple[str | None, Fragment]
 class JoinStep:
     """A join with another table or question."""
 
-    source: str | Steps
+    source: str | Builder
     alias: str | None
     how: str
     on: Fragment | None
     using: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """One SELECT in the making."""
-
-    source: str | Steps
-    alias: str | None = None
-    joins: tuple[JoinStep, ...] = ()
-    where: tuple[Fragment, ...] = ()
-    keys: tuple[Item, ...] = ()
-    select: tuple[Item, ...] = ()
-    """Keys and aggregates, or columns of rows; nothing means all columns."""
-    grouped: bool = False
-    having: tuple[Fragment, ...] = ()
-    order: tuple[Fragment, ...] = ()
-    limit: int | None = None
-    offset: int = 0
-    also: tuple[Steps, ...] = ()
-    """Further parts of a UNION ALL."""
-
-    def rows(self) -> Steps:
-        """Return steps that can still be added to: finished ones become a table."""
-        return self.wrapped() if self.grouped or self.select or self.also else self
-
-    def wrapped(self) -> Steps:
-        """Return the same rows as a table of their own, which keeps the name of a single table."""
-        if self == replace(Steps(source=self.source), alias=self.alias):
-            return self
-        single = isinstance(self.source, str) and not (self.joins or self.grouped or self.also)
-        name = self.alias or (self.source if single and isinstance(self.source, str) else "t")
-        return Steps(source=self, alias=name if single or self.alias else "t")
-
-
-def tree(steps: Steps) -> tuple[exp.Expr, list[Any]]:
+def tree(builder: Builder) -> tuple[exp.Expr, list[Any]]:
     """Return the syntax tree of a question, as from SQL text, and the values of its parameters in order."""
     from sqlglot import exp
 
@@ -104,13 +66,13 @@ def tree(steps: Steps) -> tuple[exp.Expr, list[Any]]:
     values: list[Any] = []
 
     def read(fragment: Fragment) -> exp.Expr:
-        node = read_expression(fragment.text, len(values) + 1)
-        values.extend(fragment.values)
+        node = read_expression(fragment[0], len(values) + 1)
+        values.extend(fragment[1])
         return node
 
-    def source(table: str | Steps, alias: str | None) -> exp.Expr:
+    def source(table: str | Builder, alias: str | None) -> exp.Expr:
         name = None if alias is None else exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-        if isinstance(table, Steps):
+        if isinstance(table, Builder):
             return exp.Subquery(this=select(table), alias=name)
         return exp.Table(this=exp.to_identifier(table, quoted=True), alias=name)
 
@@ -136,36 +98,36 @@ def tree(steps: Steps) -> tuple[exp.Expr, list[Any]]:
         return reduce(lambda one, other: exp.And(this=one, expression=other), conditions)
 
     def ordered(fragment: Fragment) -> exp.Expr:
-        match = _ORDER.match(fragment.text)
-        text, direction, nulls = match.groups() if match else (fragment.text, None, None)
+        match = _ORDER.match(fragment[0])
+        text, direction, nulls = match.groups() if match else (fragment[0], None, None)
         descending = (direction or "").lower() == "desc"
         first = (nulls or "").lower() == "first"
-        return exp.Ordered(this=read(Fragment(text)), desc=descending or None, nulls_first=first)
+        return exp.Ordered(this=read((text, ())), desc=descending or None, nulls_first=first)
 
-    def select(steps: Steps) -> exp.Expr:
+    def select(steps: Builder) -> exp.Expr:
         """Return the tree of a SELECT, in the order in which SQL is written, and collect its values."""
-        query = exp.Select(expressions=[result(item) for item in steps.select] or [exp.Star()])
+        query = exp.Select(expressions=[result(item) for item in steps.results] or [exp.Star()])
         query.set("from_", exp.From(this=source(steps.source, steps.alias)))
         if steps.joins:
             query.set("joins", [join(step) for step in steps.joins])
-        if steps.where:
-            query.set("where", exp.Where(this=conjunction(steps.where)))
+        if steps.conditions:
+            query.set("where", exp.Where(this=conjunction(steps.conditions)))
         if steps.grouped and steps.keys:
             query.set("group", exp.Group(expressions=[read(fragment) for _, fragment in steps.keys]))
-        if steps.having:
-            query.set("having", exp.Having(this=conjunction(steps.having)))
+        if steps.kept:
+            query.set("having", exp.Having(this=conjunction(steps.kept)))
         if steps.order:
             query.set("order", exp.Order(expressions=[ordered(fragment) for fragment in steps.order]))
-        if steps.limit is not None:
-            query.set("limit", exp.Limit(expression=exp.Literal.number(steps.limit)))
-        if steps.offset:
-            query.set("offset", exp.Offset(expression=exp.Literal.number(steps.offset)))
+        if steps.most is not None:
+            query.set("limit", exp.Limit(expression=exp.Literal.number(steps.most)))
+        if steps.skipped:
+            query.set("offset", exp.Offset(expression=exp.Literal.number(steps.skipped)))
         union: exp.Expr = query
         for member in steps.also:
             union = exp.Union(this=union, expression=select(member), distinct=False)
         return union
 
-    return select(steps), values
+    return select(builder), values
 
 
 class Asker(Protocol):
@@ -180,17 +142,31 @@ class Asker(Protocol):
         """Explain the price of a question without asking it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """A question in the making; start with `table`."""
+    """A question in the making, one SELECT; start with `table`."""
 
-    steps: Steps
+    source: str | Builder
+    alias: str | None = None
+    joins: tuple[JoinStep, ...] = ()
+    conditions: tuple[Fragment, ...] = ()
+    keys: tuple[Item, ...] = ()
+    results: tuple[Item, ...] = ()
+    """Keys and aggregates, or columns of rows; nothing means all columns."""
+    grouped: bool = False
+    kept: tuple[Fragment, ...] = ()
+    """The conditions of HAVING."""
+    order: tuple[Fragment, ...] = ()
+    most: int | None = None
+    skipped: int = 0
+    also: tuple[Builder, ...] = ()
+    """Further parts of a UNION ALL."""
     asker: Asker | None = field(default=None, compare=False, repr=False)
 
     def where(self, condition: str, *values: Any) -> Builder:
         """Keep the rows for which a condition is true; several are joined by AND."""
-        steps = self.steps.rows()
-        return replace(self, steps=replace(steps, where=(*steps.where, _fragment((condition, *values)))))
+        rows = self._rows()
+        return replace(rows, conditions=(*rows.conditions, _fragment((condition, *values))))
 
     def join(
         self,
@@ -206,64 +182,60 @@ class Builder:
             raise QuestionError(f"A join is one of {', '.join(_HOW)}; got {how!r}.")
         if how != "cross" and on is None and not using:
             raise QuestionError("join needs on= or using=.", "how='cross' pairs every row with every row.")
-        steps = self.steps.rows()
-        if steps.where or steps.keys:
-            steps = steps.wrapped()
+        rows = self._rows(apart=bool(self.conditions or self.keys))
         step = JoinStep(
-            source=other.steps if isinstance(other, Builder) else other,
+            source=other,
             alias=alias,
             how=how,
             on=None if on is None else _fragment((on, *values)),
             using=(using,) if isinstance(using, str) else tuple(using),
         )
-        return replace(self, steps=replace(steps, joins=(*steps.joins, step)))
+        return replace(rows, joins=(*rows.joins, step))
 
     def derive(self, **columns: Written) -> Builder:
         """Add columns computed from a row; of two tables' columns with one name, x, the second is x_1 from there on."""
-        steps = self.steps.rows()
-        steps = steps.wrapped() if steps.keys else steps
-        return replace(self, steps=replace(steps, select=((None, Fragment("*")), *_items((), columns))))
+        return replace(self._rows(apart=bool(self.keys)), results=((None, ("*", ())), *_items((), columns)))
 
     def select(self, *columns: Written, **named: Written) -> Builder:
         """Keep these columns of a row, and no others."""
-        return replace(self, steps=replace(self.steps.rows(), select=_items(columns, named)))
+        return replace(self._rows(), results=_items(columns, named))
 
     def union_all(self, *others: Builder) -> Builder:
         """Add the rows of others, which have the same columns."""
-        return replace(self, steps=replace(self.steps, also=(*self.steps.also, *(other.steps for other in others))))
+        return replace(self, also=(*self.also, *others))
 
     def group_by(self, *keys: Written, **named: Written) -> Builder:
         """Group by expressions; a keyword names one: ``group_by(decade="FLOOR(age / 10) * 10")``."""
-        steps = self.steps.rows()
-        return replace(self, steps=replace(steps, keys=(*steps.keys, *_items(keys, named))))
+        rows = self._rows()
+        return replace(rows, keys=(*rows.keys, *_items(keys, named)))
 
     def agg(self, **aggregates: Written) -> Builder:
         """Ask for aggregates of each group; the results are the keys and these."""
         if not aggregates:
             raise QuestionError("agg needs at least one aggregate.", "Write for instance agg(n='COUNT(*)').")
-        steps = self.steps.rows()
-        return replace(self, steps=replace(steps, select=(*steps.keys, *_items((), aggregates)), grouped=True))
+        rows = self._rows()
+        return replace(rows, results=(*rows.keys, *_items((), aggregates)), grouped=True)
 
     def having(self, condition: str, *values: Any) -> Builder:
         """Keep the groups with noisy answers that satisfy a condition."""
-        steps = self._answers("having")
-        return replace(self, steps=replace(steps, having=(*steps.having, _fragment((condition, *values)))))
+        self._check_grouped("having")
+        return replace(self, kept=(*self.kept, _fragment((condition, *values))))
 
     def order_by(self, *items: str) -> Builder:
         """Sort the answers: ``order_by("n DESC", "disease")``."""
-        steps = self._answers("order_by")
-        return replace(self, steps=replace(steps, order=(*steps.order, *(_fragment(item) for item in items))))
+        self._check_grouped("order_by")
+        return replace(self, order=(*self.order, *map(_fragment, items)))
 
     def limit(self, count: int, offset: int = 0) -> Builder:
         """Keep the first answers."""
-        count, offset = integer(count, "count", minimum=0), integer(offset, "offset", minimum=0)
-        return replace(self, steps=replace(self._answers("limit"), limit=count, offset=offset))
+        self._check_grouped("limit")
+        return replace(self, most=integer(count, "count", minimum=0), skipped=integer(offset, "offset", minimum=0))
 
     def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
         from hush.query.sql import resolve
 
-        node, values = tree(self.steps)
+        node, values = tree(self)
         return resolve(node, schema, values, str(self))
 
     def ask(self, **options: Any) -> Any:
@@ -275,24 +247,34 @@ class Builder:
         return self._asked().explain(self, **options)
 
     def __str__(self) -> str:
-        return tree(self.steps)[0].sql(dialect="duckdb")
+        return tree(self)[0].sql(dialect="duckdb")
 
     def _asked(self) -> Asker:
         if self.asker is None:
             raise QuestionError("This question belongs to no curator.", "Start with curator.table(…).")
         return self.asker
 
-    def _answers(self, step: str) -> Steps:
-        if not self.steps.grouped:
+    def _check_grouped(self, step: str) -> None:
+        if not self.grouped:
             raise QuestionError(f"{step} comes after agg.")
-        return self.steps
+
+    def _rows(self, *, apart: bool = False) -> Builder:
+        """Return a question that can still be added to: one that is finished, or stands ``apart``, becomes a table.
+
+        The table keeps the name of a single one.
+        """
+        if not (apart or self.grouped or self.results or self.also):
+            return self
+        single = isinstance(self.source, str) and not (self.joins or self.grouped or self.also)
+        name = self.alias or (self.source if single and isinstance(self.source, str) else "t")
+        return Builder(source=self, alias=name, asker=self.asker)
 
 
 def table(name: str, alias: str | None = None, *, asker: Asker | None = None) -> Builder:
     """Start a question about a table."""
     if not isinstance(name, str):
         raise QuestionError(f"A table is named by text; got {name!r}.")
-    return Builder(Steps(source=name, alias=alias), asker)
+    return Builder(source=name, alias=alias, asker=asker)
 
 
 def _items(plain: Sequence[Written], named: Mapping[str, Written]) -> tuple[Item, ...]:
@@ -309,4 +291,4 @@ def _fragment(written: Written) -> Fragment:
     marks = count_parameters(text)
     if marks != len(values):
         raise QuestionError(f"{text[:60]!r} has {marks} ? but {len(values)} values were given.")
-    return Fragment(text, tuple(values))
+    return text, tuple(values)

@@ -96,11 +96,6 @@ class DateFormat:
             raise InvalidValueError("format", got=text, allowed=_ALLOWED, hint=unknown.strip())
         return cls(text.strip(" "))
 
-    @property
-    def has_time(self) -> bool:
-        """Whether a text has a time, too."""
-        return "%H" in self.text
-
     def readings(self, *, time: bool) -> tuple[DateReading, ...]:
         """Return the ways in which a text is a date in this format, with its time or without; none fits two."""
         parts = self._written({"Y": "[0-9]{4}", "y": "[0-9]{2}"} | dict.fromkeys("dmHMS", "[0-9]{1,2}"))
@@ -136,5 +131,5 @@ class DateFormat:
         letters = re.findall("%(.)", self.text)
         groups = {letter: rf"\{number}" for number, letter in enumerate(letters, start=1)}
         day = f"{century}{groups.get('Y', groups.get('y'))}-{groups['m']}-{groups['d']}"
-        clock = f" {groups['H']}:{groups['M']}:{groups.get('S', '00')}" if time and self.has_time else ""
+        clock = f" {groups['H']}:{groups['M']}:{groups.get('S', '00')}" if time and "H" in groups else ""
         return day + clock

@@ -81,29 +81,25 @@ def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> di
     return found
 
 
-def narrowed_unless(types: Types, condition: Expression) -> dict[str, Type]:
-    """Return the columns' types for the rows on which ``condition`` is not true: false or NULL."""
-    return _not_outcome(dict(types), condition, outcome=True)
-
-
-def _not_outcome(types: dict[str, Type], condition: Expression, *, outcome: bool) -> dict[str, Type]:
-    """Return the types for the rows on which a condition does not have an outcome: the opposite, or NULL."""
+def narrowed_unless(types: Types, condition: Expression, *, outcome: bool = True) -> dict[str, Type]:
+    """Return the columns' types for the rows on which ``condition`` is not true (or not false), but perhaps NULL."""
+    found = dict(types)
     match condition:
         case _ if not condition.type.nullable:
             return narrowed(types, condition, outcome=not outcome)
         case Call(op=Op.NOT, arguments=(inner,)):
-            return _not_outcome(types, inner, outcome=not outcome)
+            return narrowed_unless(types, inner, outcome=not outcome)
         case Call(op=Op.AND | Op.OR as op) if (op is Op.OR) is outcome:  # neither part has the outcome
             for part in conjuncts(condition, op):
-                types = _not_outcome(types, part, outcome=outcome)
+                found = narrowed_unless(found, part, outcome=outcome)
         case Call(op=op, arguments=(Column(name=name), Literal()) | (Literal(), Column(name=name))) if (
             op in _OPPOSITE and name in types
         ):
             cut = narrowed(types, condition, outcome=not outcome)
-            types[name] = replace(cut[name], nullable=types[name].nullable)
+            found[name] = replace(cut[name], nullable=types[name].nullable)
         case _:
             pass
-    return types
+    return found
 
 
 def _any_of(ways: list[Type], before: Type) -> Type:

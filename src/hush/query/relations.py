@@ -339,10 +339,7 @@ def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = Fa
 
 def used(expressions: Iterable[Expression | None]) -> frozenset[str]:
     """Return the columns that any of the expressions uses."""
-    names: frozenset[str] = frozenset()
-    for expression in expressions:
-        names |= columns_in(expression) if expression is not None else frozenset()
-    return names
+    return frozenset[str]().union(*(columns_in(each) for each in expressions if each is not None))
 
 
 def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
@@ -372,8 +369,15 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
         case UnionAll():
             kept_columns = tuple(column for column in relation.columns if column[0] in needed)
             names = frozenset(name for name, _ in kept_columns)
-            members = tuple(_exactly(pruned(source, names), names) for source in relation.sources)
-            return replace(relation, sources=members, columns=kept_columns)
+            members = []
+            for source in relation.sources:
+                member = pruned(source, names)
+                known = columns(member)
+                if known.keys() != names:  # its projection has vanished, and a member has the union's columns exactly
+                    own = tuple((name, Column(name, type_)) for name, type_ in known.items() if name in names)
+                    member = Project(source=member, columns=own)
+                members.append(member)
+            return replace(relation, sources=tuple(members), columns=kept_columns)
         case WithWindows():
             windows = tuple((name, window) for name, window in relation.windows if name in needed)
             if not windows:
@@ -417,11 +421,3 @@ def _decided(relation: Relation, condition: Expression, needed: frozenset[str]) 
     if negated:
         return replace(relation, kind=JoinKind.INNER)
     return None if needed & columns(relation.right).keys() else replace(relation, kind=JoinKind.ANTI)
-
-
-def _exactly(relation: Relation, names: frozenset[str]) -> Relation:
-    """Return a member of a union with exactly the union's columns, as its projection may have vanished."""
-    known = columns(relation)
-    if known.keys() == names:
-        return relation
-    return Project(source=relation, columns=tuple((name, Column(name, known[name])) for name in known if name in names))

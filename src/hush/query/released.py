@@ -195,10 +195,11 @@ def enclose(expression: Expression, keys: Sequence[Array], aggregates: Sequence[
         return _case(expression, keys, aggregates, size)
     arguments = [enclose(argument, keys, aggregates, size) for argument in expression.arguments]
     with np.errstate(all="ignore"):
-        return _defined(_apply(expression, arguments, size))
+        return _defined(_ends_of(expression, arguments, size))
 
 
-def _apply(expression: Call, arguments: list[Ends], size: int) -> Ends:
+def _ends_of(expression: Call, arguments: list[Ends], size: int) -> Ends:
+    """Return the ends of a function's value, from those of its arguments; NaN where one is not known."""
     op = expression.op
     if op in _LOGICAL:  # NULL is not true, and neither is anything made of it surely so
         arguments = [(np.clip(low, 0, 1), np.clip(high, 0, 1)) for low, high in arguments]

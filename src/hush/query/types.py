@@ -278,12 +278,12 @@ class Interval:
         """Round up to whole numbers."""
         return self.monotone(lambda x: Fraction(math.ceil(x)))
 
-    def nearest(self) -> Interval:
-        """Round to the nearest whole numbers, ties either way."""
+    def nearest(self, step: Fraction | int = 1) -> Interval:
+        """Round to the nearest multiples of a step, ties either way."""
         half = Fraction(1, 2)
         return Interval(
-            Fraction(math.ceil(self.lower - half)) if isinstance(self.lower, Fraction) else self.lower,
-            Fraction(math.floor(self.upper + half)) if isinstance(self.upper, Fraction) else self.upper,
+            Fraction(math.ceil(self.lower / step - half)) * step if isinstance(self.lower, Fraction) else self.lower,
+            Fraction(math.floor(self.upper / step + half)) * step if isinstance(self.upper, Fraction) else self.upper,
         )
 
     def library(self, function: Callable[[float], float]) -> Interval:

@@ -452,23 +452,21 @@ def _line(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
     low, high = drawn.extent()
     ordinate = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * abs(high) else low, max(high, 0.0))
     bottom = top + _HEIGHT
+    key, about = drawn.keys[0], max(3, int(sheet.width / 105))
     times = [seconds(point.keys[0]) for point in drawn.points]
-    abscissa = _along(drawn, min(times), max(times), about=max(3, int(sheet.width / 105)))
+    first, last = min(times), max(times)
+    if key.kind in TIMES:
+        ticks = [(first, label(drawn.points[0].keys[0]))]
+        if first < last:
+            ticks = time_ticks(first, last, about=about, least=DAY if key.kind is Kind.DATE else 0)
+        abscissa = ChartAxis(name=key.name, low=first, high=last, ticks=ticks)
+    else:
+        abscissa = ChartAxis.between(key.name, first, last, about=about)
     y, x = sheet.ordinate(ordinate, top, bottom), sheet.abscissa(abscissa, ordinate.room(), bottom)
     for index in range(len(drawn.groups)):
         points = [point for point in drawn.points if drawn.group(point) == index]
         _series(sheet, drawn, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
     return bottom + 48
-
-
-def _along(drawn: Plot, first: float, last: float, *, about: int) -> ChartAxis:
-    key = drawn.keys[0]
-    if key.kind not in TIMES:
-        return ChartAxis.between(key.name, first, last, about=about)
-    ticks = [(first, label(drawn.points[0].keys[0]))]
-    if first < last:
-        ticks = time_ticks(first, last, about=about, least=DAY if key.kind is Kind.DATE else 0)
-    return ChartAxis(name=key.name, low=first, high=last, ticks=ticks)
 
 
 def _series(sheet: Sheet, drawn: Plot, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:

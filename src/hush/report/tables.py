@@ -17,7 +17,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -82,39 +81,30 @@ def beside(table: str, drawn: Sheet) -> str:
     )
 
 
-def rich_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), limit: int = MAX_ROWS) -> Terminal:
-    """Return something for the terminal: a table if it fits, else row by row, with notes underneath at full width."""
-    return Terminal(columns=tuple(columns), notes=tuple(notes), limit=limit)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """An answer that looks how wide the terminal is before it draws itself."""
+    """An answer for the terminal: a table if it fits, else row by row, with notes underneath at full width."""
 
     columns: tuple[AnswerColumn, ...]
-    notes: tuple[str, ...]
-    limit: int
+    notes: tuple[str, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the answer."""
         from rich.text import Text
 
         size = len(self.columns[0].values) if self.columns else 0
-        shown_rows = range(min(size, self.limit))
+        shown_rows = range(min(size, MAX_ROWS))
         cells = [_cells(column, shown_rows) for column in self.columns]
-        yield self._table(cells) if self._width(cells) <= options.max_width else self._records(cells)
-        if size > self.limit:
-            yield f"[dim]… {size - self.limit:,} more rows[/]"
-        for note in self.notes:
-            yield Text(visible(note), style="dim")
-
-    def _width(self, cells: Sequence[Sequence[str]]) -> int:
-        """Return the least width at which the table can be read: numbers in one line, texts in a few."""
-        wide = 2
+        # the least width at which the table can be read: numbers in one line, texts in a few
+        width = 2
         for column, texts in zip(self.columns, cells, strict=True):
             longest = max(map(len, (visible(column.name), *texts)))
-            wide += 3 + (longest if column.kind.numeric else min(longest, _LONG))
-        return wide
+            width += 3 + (longest if column.kind.numeric else min(longest, _LONG))
+        yield self._table(cells) if width <= options.max_width else self._records(cells)
+        if size > MAX_ROWS:
+            yield f"[dim]… {size - MAX_ROWS:,} more rows[/]"
+        for note in self.notes:
+            yield Text(visible(note), style="dim")
 
     def _table(self, cells: Sequence[Sequence[str]]) -> RenderableType:
         from rich.box import SIMPLE_HEAD
@@ -153,10 +143,16 @@ class Terminal:
         return Text(text, style="dim" if faint else "")
 
 
-def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str:
+def text_table(columns: Sequence[AnswerColumn]) -> str:
     """Return a table in plain characters; long texts are cut."""
-    size = min(len(columns[0].values) if columns else 0, limit)
-    grid = [[visible(column.name), *map(partial(_cut, column), _cells(column, range(size)))] for column in columns]
+    rows = len(columns[0].values) if columns else 0
+    size = min(rows, MAX_ROWS)
+    grid = []
+    for column in columns:
+        texts = _cells(column, range(size))
+        if column.kind is Kind.TEXT:
+            texts = [text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…" for text in texts]
+        grid.append([visible(column.name), *texts])
     widths = [max(map(len, cells)) for cells in grid]
     lines = []
     for row in range(size + 1):
@@ -164,8 +160,8 @@ def text_table(columns: Sequence[AnswerColumn], *, limit: int = MAX_ROWS) -> str
         for cells, width, column in zip(grid, widths, columns, strict=True):
             parts.append(cells[row].rjust(width) if column.kind.numeric else cells[row].ljust(width))
         lines.append("  ".join(parts).rstrip())
-    if columns and len(columns[0].values) > limit:
-        lines.append(f"… {len(columns[0].values) - limit:,} more rows")
+    if rows > size:
+        lines.append(f"… {rows - size:,} more rows")
     return "\n".join(lines)
 
 
@@ -177,26 +173,20 @@ def _cells(column: AnswerColumn, rows: range) -> list[str]:
     return [text if text.endswith(MARK) else f"{text}  " for text in texts]
 
 
-def _cut(column: AnswerColumn, text: str) -> str:
-    return text if column.kind is not Kind.TEXT or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def html_table(
-    columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), more: Sequence[str] = (), limit: int = MAX_ROWS
-) -> str:
+def html_table(columns: Sequence[AnswerColumn], *, notes: Sequence[str] = (), more: Sequence[str] = ()) -> str:
     """Return a table for notebooks, with notes below and ``more`` of them behind a click; every text is escaped."""
     styles = [_RIGHT if column.kind.numeric else _LEFT if column.kind is Kind.TEXT else _NARROW for column in columns]
     names = [escape(visible(column.name)) for column in columns]
     head = "".join(f'<th style="{style}">{name}</th>' for name, style in zip(names, styles, strict=True))
     size = len(columns[0].values) if columns else 0
     rows = []
-    for at in range(min(size, limit)):
+    for at in range(min(size, MAX_ROWS)):
         cells = "".join(
             f'<td style="{style}{"" if column.tells(at) else _QUIET}">{_html_cell(column, at)}</td>'
             for column, style in zip(columns, styles, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
-    cut = f"<p>… {size - limit:,} more rows</p>" if size > limit else ""
+    cut = f"<p>… {size - MAX_ROWS:,} more rows</p>" if size > MAX_ROWS else ""
     foot = f"<p><small>{_html_lines(notes)}</small></p>" if notes else ""
     if more:
         count = f"{len(more)} more note{'s' if len(more) > 1 else ''}"

@@ -35,8 +35,7 @@ from hush.curator.terms import (
     TotalsTerms,
     term_of,
 )
-from hush.ledger import AccountView
-from hush.policy.file import PolicyBudget
+from hush.ledger import AccountView, Budget
 from hush.query.parameters import from_wire
 from hush.query.types import Type, Value, at_position
 from hush.server.auth.credentials import LONGEST, SHORTEST
@@ -225,7 +224,7 @@ def parse(content: bytes, model: type[Model]) -> Model:
 # replies
 
 
-def data_set(data: OpenDataSet, budget: PolicyBudget) -> dict[str, Any]:
+def data_set(data: OpenDataSet, budget: Budget) -> dict[str, Any]:
     """Return the schema and the policy of a data set, which are public."""
     schema = data.schema
     tables = [
@@ -241,7 +240,7 @@ def data_set(data: OpenDataSet, budget: PolicyBudget) -> dict[str, Any]:
         "name": schema.data,
         "unit": schema.unit,
         "neighbours": schema.neighbours.value,
-        "budget": {"epsilon": decimal(budget.epsilon), "delta": decimal(budget.delta)},
+        "budget": {"epsilon": decimal(Fraction(budget.epsilon)), "delta": decimal(Fraction(budget.delta))},
         "tables": tables,
     }
 

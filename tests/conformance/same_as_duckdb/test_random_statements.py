@@ -24,7 +24,7 @@ from hush.core import HushError
 from hush.curator.curator import Curator
 from hush.engines.errors import EngineError
 
-STATEMENTS = int(os.environ.get("HUSH_STATEMENTS", "300"))
+STATEMENTS = int(os.environ.get("HUSH_STATEMENTS", "200"))
 SEED = int(os.environ.get("HUSH_SEED", "0"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from hush.accounting import LaplaceEvent
 from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.curator.answer import Answer, Money
 from hush.curator.opening import open_policy, protect
-from hush.ledger import Actor, Ledger, RequestConflictError
+from hush.ledger import Actor, Budget, Ledger, RequestConflictError
 from hush.policy.ledger import rehearsed
 from hush.query.errors import QuestionError
 from hush.query.plan import UnplannableError
@@ -164,15 +165,11 @@ def test_a_request_asked_again_with_other_values_is_another_question(curator) ->
     ]
 
 
-@pytest.mark.parametrize(
-    "price", [{"epsilon": "1e-160"}, {"epsilon": "1e-1000"}, {"epsilon": "1e20"}, {"epsilon": "1e400"}]
-)
-@pytest.mark.parametrize("key", ["city", "street"])
-def test_absurd_prices_are_refused_and_not_charged(curator, key, price) -> None:
-    question = f"SELECT {key}, COUNT(*) AS n FROM data GROUP BY {key}"
-    for options in (price, {"epsilon": 1, "delta": "1e-1000"}):
+def test_absurd_prices_are_refused_and_not_charged(curator) -> None:
+    prices = [{"epsilon": price} for price in ("1e-160", "1e-1000", "1e20", "1e400")]
+    for key, options in product(("city", "street"), [*prices, {"epsilon": 1, "delta": "1e-1000"}]):
         with pytest.raises(InvalidValueError):
-            curator.ask(question, **options)
+            curator.ask(f"SELECT {key}, COUNT(*) AS n FROM data GROUP BY {key}", **options)
     assert not curator.history()
 
 
@@ -194,16 +191,14 @@ def test_accuracy_instead_of_epsilon(curator) -> None:
         curator.explain("SELECT COUNT(*) FILTER (WHERE age > 9) / COUNT(*) AS share FROM data", accuracy=20)
 
 
-@pytest.mark.parametrize(
-    "output", ["2 * COUNT(*)", "COUNT(*) - COUNT(*) FILTER (WHERE age > 30)", "(SUM(age) + COUNT(*)) / 100 - 3"]
-)
-def test_accuracy_of_what_is_made_of_counts_and_sums(curator, output: str) -> None:
-    question = f"SELECT {output} AS v, COUNT(*) AS n FROM data"
-    shown = curator.explain(question, accuracy=20)
-    assert shown.errors()["v"] <= 20
-    assert max(shown.errors().values()) > 15  # and it costs no more than it must
-    answer = curator.ask(question, accuracy=20)
-    assert answer.columns[0].errors[0] <= 20
+def test_accuracy_of_what_is_made_of_counts_and_sums(curator) -> None:
+    for output in ("2 * COUNT(*)", "COUNT(*) - COUNT(*) FILTER (WHERE age > 30)", "(SUM(age) + COUNT(*)) / 100 - 3"):
+        question = f"SELECT {output} AS v, COUNT(*) AS n FROM data"
+        shown = curator.explain(question, accuracy=20)
+        assert shown.errors()["v"] <= 20
+        assert max(shown.errors().values()) > 15  # and it costs no more than it must
+        answer = curator.ask(question, accuracy=20)
+        assert answer.columns[0].errors[0] <= 20
 
 
 def test_accuracy_over_several_answers(curator) -> None:
@@ -231,19 +226,13 @@ def test_either_a_price_or_an_accuracy(curator) -> None:
         curator.ask(question, epsilon=1, request="")
 
 
-@pytest.mark.parametrize("others", ["COUNT(*) AS n, AVG(age) AS m", "AVG(age) AS m", "COUNT(age) AS n"])
-def test_accuracy_is_reached_by_sums_that_share_a_count(curator, others: str) -> None:
-    shown = curator.explain(f"SELECT SUM(age) AS s, {others} FROM data", accuracy=(5000, "0.95"))
-    assert max(width for name, width in shown.errors().items() if name != "m") <= 5000
-    assert shown.errors()["s"] >= 4990  # three digits of ε
-    answer = curator.ask(f"SELECT SUM(age) AS s, {others} FROM data", accuracy=(5000, "0.95"))
-    assert answer.columns[0].errors[0] == shown.errors()["s"]
-
-
-def test_answers_show_themselves_in_a_terminal(curator) -> None:
-    answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon=1)
-    assert repr(answer) == str(answer)
-    assert "±" in repr(answer)
+def test_accuracy_is_reached_by_sums_that_share_a_count(curator) -> None:
+    for others in ("COUNT(*) AS n, AVG(age) AS m", "AVG(age) AS m", "COUNT(age) AS n"):
+        shown = curator.explain(f"SELECT SUM(age) AS s, {others} FROM data", accuracy=(5000, "0.95"))
+        assert max(width for name, width in shown.errors().items() if name != "m") <= 5000
+        assert shown.errors()["s"] >= 4990  # three digits of ε
+        answer = curator.ask(f"SELECT SUM(age) AS s, {others} FROM data", accuracy=(5000, "0.95"))
+        assert answer.columns[0].errors[0] == shown.errors()["s"]
 
 
 def test_three_aggregates_of_a_column_cost_two_vectors(local) -> None:
@@ -269,20 +258,13 @@ def test_answers_travel(curator, tmp_path) -> None:
     assert read["columns"] == ["city", "n", "mean"]
     assert read["errors"][0][0] is None
     assert pq.read_table(tmp_path / "answer.parquet").num_rows == 3
-    assert "±" in str(answer)
+    assert "±" in str(answer) == repr(answer)
     assert "Oslo" in answer._repr_html_()
     assert "Oslo" in answer.chart().svg
     from rich.console import Console
 
     with (tmp_path / "out.txt").open("w") as out:
         Console(file=out).print(answer)
-
-
-def test_counts_on_request_are_not_negative_and_keep_their_total(curator) -> None:
-    answer = curator.ask("SELECT city, COUNT(*) AS n FROM data GROUP BY city", epsilon="0.5")
-    fixed = answer.nonnegative(total=3000)
-    assert min(fixed.columns[1].values) >= 0
-    assert sum(fixed.columns[1].values) == 3000
 
 
 @pytest.mark.parametrize("total", [20, 2000])
@@ -294,19 +276,13 @@ def test_counts_that_were_moved_up_from_zero_can_be_shown(total: int) -> None:
     assert str(total // 2 - 1) in str(fixed).replace(",", "")
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, "x", float("nan"), None])
-def test_bad_prices(curator, epsilon) -> None:
-    with pytest.raises(InvalidValueError):
-        curator.ask("SELECT COUNT(*) FROM data", epsilon=epsilon)
-    assert curator.history() == []
-
-
-@pytest.mark.parametrize(
-    "question", ["SELECT COUNT(*) FROM dat", "SELECT SUM(street) FROM data", "SELEC", "SELECT 1", ""]
-)
-def test_bad_questions_cost_nothing(curator, question: str) -> None:
-    with pytest.raises(QuestionError):
-        curator.ask(question, epsilon=1)
+def test_bad_prices_and_bad_questions_cost_nothing(curator) -> None:
+    for epsilon in (0, -1, "x", float("nan"), None):
+        with pytest.raises(InvalidValueError):
+            curator.ask("SELECT COUNT(*) FROM data", epsilon=epsilon)
+    for question in ("SELECT COUNT(*) FROM dat", "SELECT SUM(street) FROM data", "SELEC", "SELECT 1", ""):
+        with pytest.raises(QuestionError):
+            curator.ask(question, epsilon=1)
     assert curator.history() == []
 
 
@@ -325,7 +301,7 @@ def test_accounts_that_another_process_opened_meanwhile(monkeypatch) -> None:
     ledger.create_data("clinic", {"epsilon": 1}, actor=Actor.owner("another process"))
     monkeypatch.setattr(Ledger, "in_memory", lambda: ledger)
     monkeypatch.setattr(Ledger, "budget", lambda *_: [])  # what this process read before that
-    budget = SimpleNamespace(epsilon=Fraction(1), delta=Fraction(0))
+    budget = Budget(epsilon=1)
     alice = SimpleNamespace(name="alice", data=("clinic",), budget=budget, allowance=None, ask_first=None)
     policy = SimpleNamespace(data={"clinic": SimpleNamespace(budget=budget)}, analysts={"alice": alice})
     for _ in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 from fractions import Fraction
 from pathlib import Path
 
@@ -184,7 +185,7 @@ def test_the_state_is_its_owners_alone_and_holds_no_names(clinic: Path) -> None:
     assert (place / "daily.stream").stat().st_mode & 0o077 == 0
     state = (place / "daily.stream").read_bytes()
     assert b"u17" not in state
-    assert StreamState.from_bytes(state).stream.exact.sum() == 1000
+    assert StreamState.read(io.BytesIO(state)).stream.exact.sum() == 1000
 
 
 def test_a_unit_counts_to_its_cap_over_the_whole_life(tmp_path: Path) -> None:
@@ -198,14 +199,14 @@ def test_a_unit_counts_to_its_cap_over_the_whole_life(tmp_path: Path) -> None:
     made(path, max_rows=3)
     through(path, "2024-01-20")
     (place,) = tmp_path.glob("*.streams/*")
-    exact = StreamState.from_bytes((place / "daily.stream").read_bytes()).stream.exact
+    exact = StreamState.read(io.BytesIO((place / "daily.stream").read_bytes())).stream.exact
     assert exact.sum() == 3
     with open_policy(path) as curator:
         sums = curator.stream.create(
             "SELECT day, SUM(cost) AS total_cost FROM visits GROUP BY day", name="s", horizon="1 year", epsilon="1"
         )
         sums.advance("2024-01-20")
-    assert StreamState.from_bytes((place / "s.stream").read_bytes()).stream.exact.sum() == 100
+    assert StreamState.read(io.BytesIO((place / "s.stream").read_bytes())).stream.exact.sum() == 100
 
 
 def test_several_keys_at_once(clinic: Path) -> None:

@@ -233,7 +233,7 @@ def test_bounds_per_group_are_clipped_within_the_unit(curator):
 def curator_text(sql: str) -> str:
     from hush.query.sql.dialects import privacy_options
 
-    return privacy_options(sql, "bigquery")[0]
+    return privacy_options(sql)[0]
 
 
 def test_ends_of_error_bars(curator):
@@ -249,9 +249,9 @@ def test_words_of_privacy_inside_comments_and_texts_are_none():
 
     clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=9)"
     plain = f"-- {clause}\nSELECT COUNT(*) FROM visits WHERE city = '{clause}' /* {clause} */"
-    assert privacy_options(plain, "bigquery") == (plain, PrivacyOptions())
+    assert privacy_options(plain) == (plain, PrivacyOptions())
     commented = "SELECT WITH DIFFERENTIAL_PRIVACY /* a */ OPTIONS (epsilon=2 -- , epsilon=3\n) COUNT(*) FROM visits"
-    text, said = privacy_options(commented, "bigquery")
+    text, said = privacy_options(commented)
     assert said.epsilon == 2
     assert text == "SELECT COUNT(*) FROM visits"
     bounds = "), contribution_bounds_per_row => (0, 1))"

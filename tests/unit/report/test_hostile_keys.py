@@ -16,7 +16,7 @@ from hush.curator.answer import Answer, Money
 from hush.query.types import Kind
 from hush.report import files
 from hush.report.columns import AnswerColumn
-from hush.report.tables import rich_table
+from hush.report.tables import Terminal
 
 KEYS = ("\x1b[31mRED\x1b]0;pwned\x07", "a\u202eb\u2066c", "</script><img src=x onerror=alert(1)>", "=1+1", "\x9b2J\n")
 ANSWER = Answer(
@@ -156,6 +156,6 @@ def test_a_terminal_shows_a_key_as_it_is() -> None:
     others = [AnswerColumn(name=f"{number}{'x' * 9}", kind=Kind.INTEGER, values=(1, 2, 3, 4)) for number in range(3)]
     for width in (80, 30):  # as a table, and row by row
         console = Console(file=io.StringIO(), width=width, emoji=True)
-        console.print(rich_table([column, *others], notes=[":dog: [bold]"]))
+        console.print(Terminal(columns=(column, *others), notes=(":dog: [bold]",)))
         drawn = console.file.getvalue()  # type: ignore[attr-defined]
         assert [text for text in (*keys, ":cat:", ":dog:", "[bold]") if text not in drawn] == []

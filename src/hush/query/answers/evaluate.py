@@ -32,7 +32,6 @@ from hush.query.answers.tree import (
     AnswerTable,
     Asked,
     Computed,
-    Fold,
     Matched,
     Qualified,
     Regrouped,
@@ -243,7 +242,23 @@ class Composer:
     def columns(self) -> tuple[EvaluatedColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        return tuple(self._final(table, name, table.columns[unique]) for name, unique in self._plan.question.outputs)
+        columns = []
+        for name, unique in self._plan.question.outputs:
+            cells = table.columns[unique]
+            meanings = [(self._parts[part][0].plan, expression) for part, expression in cells.meaning.values()]
+            # values that are no numbers have half-widths too if they are quantiles of dates
+            has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in meanings)
+            all_known = cells.noisy and bool(meanings) and len(meanings) == len(set(table.source.tolist()))
+            columns.append(
+                EvaluatedColumn(
+                    name=name,
+                    kind=cells.type.kind,
+                    values=cells.values.tolist() if cells.raw is None else cells.raw,
+                    errors=tuple(self._widths(table, cells)) if cells.noisy and has_widths else None,
+                    counts=all_known and all(is_count(expression, plan) for plan, expression in meanings),
+                )
+            )
+        return tuple(columns)
 
     def _table(self, node: AnswerTable) -> AnswerRows:
         match node:
@@ -402,7 +417,6 @@ class Composer:
     def _window(self, table: AnswerRows, window: Window) -> AnswerCells:
         partition = [self._cells(table, each) for each in window.partition]
         order = [self._cells(table, ordering.by) for ordering in window.order]
-        argument = None if window.argument is None else self._cells(table, window.argument)
         rows = table.order
         ranks = [
             order_codes(cells.values[rows], descending=each.descending, nulls_first=each.nulls_first)
@@ -410,6 +424,18 @@ class Composer:
         ]
         by = combined([codes(cells.values[rows]) for cells in partition], len(rows))
         frames = Structure.of(by, combined(ranks, len(rows)), frame=window.frame, ordered=bool(order))
+        return self._over(table, window, frames, partition, order)
+
+    def _over(
+        self,
+        table: AnswerRows,
+        window: Window,
+        frames: Structure,
+        partition: Sequence[AnswerCells],
+        order: Sequence[AnswerCells],
+    ) -> AnswerCells:
+        """Return a window function over the frames of the rows that are shown; its partition and order are given."""
+        rows, argument = table.order, None if window.argument is None else self._cells(table, window.argument)
 
         def over_frames(values: Array | None, kind: str = window.kind) -> Array:
             """Return the window's values of the rows that are shown, at their places among all rows."""
@@ -419,10 +445,17 @@ class Composer:
             spread[..., rows] = of_shown
             return spread
 
+        def partitions() -> Places:
+            return combined([codes(cells.values) for cells in partition], table.size)
+
         noisy_frames = not table.certain or any(cells.noisy for cells in (*partition, *order))
         noisy = noisy_frames or (argument is not None and argument.noisy)
-        result = AnswerCells(window.type, noisy, over_frames(None if argument is None else argument.values))
-        if not noisy_frames and argument is not None:
+        if argument is not None and window.kind == "count_distinct":
+            values = distinct_counts(partitions(), argument.values, table.shown)
+        else:
+            values = over_frames(None if argument is None else argument.values)
+        result = AnswerCells(window.type, noisy, values)
+        if not noisy_frames and argument is not None and window.kind != "count_distinct":
 
             def truths() -> Array | None:
                 simulated = argument.truths()
@@ -431,8 +464,8 @@ class Composer:
                 return over_frames(simulated)
 
             def ends() -> Ends:
-                if window.kind == "count":  # NULL is not counted
-                    low, high = (over_frames(full.astype(float), "sum") for full in argument.present)
+                if window.kind == "count":  # NULL is not counted, and of no rows there are 0
+                    low, high = (np.nan_to_num(over_frames(full.astype(float), "sum")) for full in argument.present)
                 else:
                     low, high = map(over_frames, argument.known_ends)
                 return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
@@ -442,14 +475,13 @@ class Composer:
 
             def uncertain() -> Ends:
                 """Return the ends of a window over rows, or in an order, that noise has decided."""
-                by = combined([codes(cells.values) for cells in partition], table.size)
                 if window.kind in RANKS:
-                    member = table.member(by)
+                    member = table.member(partitions())
                     ends = order[0].known_ends if order and order[0].type.kind.numeric else None
                     before = member.rank_ends(ends, descending=bool(order) and window.order[0].descending)
                     return rank_interval(window, before, member.ends("count", None, whole=True)[1])
                 whole = not window.order and window.frame in {None, Frame(first=None, last=None)}
-                member = table.member(by, argument if window.kind == "count" else None)
+                member = table.member(partitions(), argument if window.kind == "count" else None)
                 return member.ends(window.kind, None if argument is None else argument.known_ends, whole=whole)
 
             result.ends = uncertain
@@ -466,15 +498,19 @@ class Composer:
             }
             single, source = np.ones(1, dtype=bool), np.array([next(self._sources)])
             return AnswerRows(columns, source, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
-        noisy_keys = any(cells.noisy for cells in keys)
         rows = table.order
         frames = Structure.of(by[rows], np.zeros(len(rows), dtype=np.int64), frame=None, ordered=False)
         first = np.zeros(groups, dtype=np.int64)  # a row of each group: the first that is shown, or any
         first[by[::-1]] = np.arange(table.size)[::-1]
         first[by[rows][::-1]] = rows[::-1]
         columns = {name: cells.take(first) for (name, _), cells in zip(node.keys, keys, strict=True)}
-        for name, fold in node.folds:
-            columns[name] = self._folded(table, fold, (by, first, frames), noisy_keys=noisy_keys)
+        for name, fold in node.folds:  # a window over the whole group has its value in every row
+            cells = self._over(table, Window(kind=fold.kind, argument=fold.argument), frames, keys, ()).take(first)
+            if fold.kind == "count":  # of a group without a row that is shown
+                cells.values = np.nan_to_num(cells.values)
+            if fold.kind not in {"sum", "avg"}:
+                cells.truths = lambda: None
+            columns[name] = cells
         if node.whole:
             shown = surely = maybe = np.ones(1, dtype=bool)
         else:
@@ -491,48 +527,8 @@ class Composer:
             # groups in the order of their first rows that are shown
             order=np.zeros(1, int) if node.whole else np.array(list(dict.fromkeys(by[rows].tolist())), dtype=np.int64),
             level=table.level,
-            gaps=table.gaps or noisy_keys,
+            gaps=table.gaps or any(cells.noisy for cells in keys),
         )
-
-    def _folded(
-        self, table: AnswerRows, fold: Fold, groups: tuple[Places, Places, Structure], *, noisy_keys: bool
-    ) -> AnswerCells:
-        """Return an aggregate over groups: the number of each row's group, a row of each group, and the groups."""
-        by, first, frames = groups
-        argument = None if fold.argument is None else self._cells(table, fold.argument)
-
-        def by_group(values: Array | None) -> Array:
-            """Return the fold over the rows that are shown, a value for each group."""
-            of_rows = value_of(fold.kind, frames, None if values is None else values[..., table.order])
-            numeric = of_rows.dtype == np.float64
-            empty = 0.0 if fold.kind == "count" else np.nan if numeric else None
-            folded = np.full((*of_rows.shape[:-1], len(first)), empty, dtype=of_rows.dtype)
-            folded[..., by[table.order]] = of_rows
-            return folded
-
-        def truths() -> Array | None:
-            simulated = None if argument is None else argument.truths()
-            return None if simulated is None else by_group(simulated)
-
-        def ends() -> Ends:
-            inner = None if argument is None else argument.known_ends
-            if fold.kind == "avg" and table.certain and inner is not None:
-                low, high = map(by_group, inner)
-                return np.nan_to_num(low, nan=-np.inf, neginf=-np.inf), np.nan_to_num(high, nan=np.inf, posinf=np.inf)
-            low, high = table.member(by, argument if fold.kind == "count" else None).ends(fold.kind, inner, whole=True)
-            return low[first], high[first]
-
-        if fold.kind == "count_distinct" and argument is not None:
-            values = distinct_counts(by, argument.values, table.shown)[first]
-        else:
-            values = by_group(None if argument is None else argument.values)
-        noisy = noisy_keys or not table.certain or (argument is not None and argument.noisy)
-        cells = AnswerCells(fold.type, noisy, values)
-        if noisy and not noisy_keys and not table.gaps:
-            cells.ends = ends
-            if table.certain and fold.kind in {"sum", "avg"}:
-                cells.truths = truths
-        return cells
 
     # several tables
 
@@ -604,21 +600,6 @@ class Composer:
             order=np.concatenate([table.order + start for table, start in zip(tables, starts, strict=False)]),
             level=min(1.0, sum(shown) / candidates) if candidates else 1.0,
             gaps=any(table.gaps for table in tables),
-        )
-
-    # the final columns
-
-    def _final(self, table: AnswerRows, name: str, cells: AnswerCells) -> EvaluatedColumn:
-        meanings = [(self._parts[part][0].plan, expression) for part, expression in cells.meaning.values()]
-        # values that are no numbers have half-widths too if they are quantiles of dates
-        has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in meanings)
-        all_known = cells.noisy and bool(meanings) and len(meanings) == len(set(table.source.tolist()))
-        return EvaluatedColumn(
-            name=name,
-            kind=cells.type.kind,
-            values=cells.values.tolist() if cells.raw is None else cells.raw,
-            errors=tuple(self._widths(table, cells)) if cells.noisy and has_widths else None,
-            counts=all_known and all(is_count(expression, plan) for plan, expression in meanings),
         )
 
     def _widths(self, table: AnswerRows, cells: AnswerCells) -> list[float | None]:

@@ -25,24 +25,21 @@ from hush.query.answers.tree import (
     Asked,
     Composed,
     Computed,
-    Matched,
-    Qualified,
-    Regrouped,
-    Sorted,
+    Meanings,
     Stacked,
-    Windowed,
     chosen_by_noise,
     columns_of,
+    meanings,
     walk,
 )
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Column, Expression, Released, columns_in, substituted, with_columns
+from hush.query.expressions import Expression, Released, substituted
 from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, plan
 from hush.query.plan.estimators import MOMENTS, PAIRS
 from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Plan, PriceItem
 from hush.query.question import AggregateKind, Question
-from hush.query.relations import with_sources
+from hush.query.relations import sources, with_sources
 from hush.query.schema import Schema
 
 _K = AggregateKind
@@ -102,9 +99,35 @@ def plan_composed(
     """Plan the questions of a question about answers; the arguments are those of `hush.query.plan.plan`."""
     question, total_delta = _added_up(question), nonnegative(delta, "delta")
     for_keys = total_delta / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    tables = [question.table, *(table for table, _ in question.awaited)]
+    numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
+    asked = {number: question.questions[number] for number in numbers}
+    private = [number for number, each in asked.items() if each.keys and domains(each.keys, each.relation) is None]
+    # by its aggregates, and half of one for choosing keys; public keys alone are free
+    weights = {number: len(each.aggregates) + Fraction(number in private, 2) for number, each in asked.items()}
+    total = sum(weights.values(), Fraction(0))
 
-    def planned(price: Fraction, confidence: Number | None) -> ComposedPlan:
-        return _at_price(question, schema, price, total_delta, for_keys, confidence, options)
+    def planned(price: Fraction, certain: Number | None) -> ComposedPlan:
+        """Return the plan at a price, which the questions share by weight."""
+        parts = {}
+        for number in numbers:
+            share = price * weights[number] / total if total else price
+            parts[number] = plan(
+                asked[number],
+                schema,
+                epsilon=share or price,
+                delta=total_delta / len(numbers),
+                key_delta=for_keys / max(len(private), 1) if number in private else Fraction(0),
+                confidence=certain,
+                **options,
+            )
+        return ComposedPlan(
+            question=question,
+            parts=MappingProxyType(parts),
+            epsilon=sum((each.epsilon for each in parts.values()), Fraction(0)),
+            confidence=confident(certain),
+            notes=tuple(_notes(question)),
+        )
 
     return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
 
@@ -127,44 +150,6 @@ def _errors(candidate: ComposedPlan) -> list[float]:
             raise computed_error(label)
         errors.append(error)
     return errors
-
-
-def _at_price(
-    question: Composed,
-    schema: Schema,
-    price: Fraction,
-    total_delta: Fraction,
-    for_keys: Fraction,
-    confidence: Number | None,
-    options: Mapping[str, Any],
-) -> ComposedPlan:
-    """Return the plan at a price, which the questions share by the number of their aggregates."""
-    tables = [question.table, *(table for table, _ in question.awaited)]
-    numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
-    asked = {number: question.questions[number] for number in numbers}
-    private = [number for number, each in asked.items() if each.keys and domains(each.keys, each.relation) is None]
-    # by its aggregates, and half of one for choosing keys; public keys alone are free
-    weights = {number: len(each.aggregates) + Fraction(number in private, 2) for number, each in asked.items()}
-    total = sum(weights.values(), Fraction(0))
-    parts = {}
-    for number in numbers:
-        share = price * weights[number] / total if total else price
-        parts[number] = plan(
-            asked[number],
-            schema,
-            epsilon=share or price,
-            delta=total_delta / len(numbers),
-            key_delta=for_keys / max(len(private), 1) if number in private else Fraction(0),
-            confidence=confidence,
-            **options,
-        )
-    return ComposedPlan(
-        question=question,
-        parts=MappingProxyType(parts),
-        epsilon=sum((each.epsilon for each in parts.values()), Fraction(0)),
-        confidence=confident(confidence),
-        notes=tuple(_notes(question)),
-    )
 
 
 def _notes(question: Composed) -> list[str]:
@@ -199,7 +184,9 @@ def _added_up(question: Composed) -> Composed:
             levels = {level.question for level in inner if isinstance(level, Asked)}
         for number in levels:
             coarse = questions[number]
-            finer = [candidate for candidate in levels if _follows(coarse, questions[candidate])]
+            # the sum of the groups of a finer level, if these are all public and released
+            additive = bool(coarse.aggregates) and all(each.kind in ADDITIVE for each in coarse.aggregates)
+            finer = [candidate for candidate in levels if additive and _refines(questions[candidate], coarse)]
             if finer:
                 # all coarser levels follow from the finest one, so their totals agree
                 source = max(finer, key=lambda candidate: len(questions[candidate].keys))
@@ -222,26 +209,22 @@ def _added_up(question: Composed) -> Composed:
     return replace(question, questions=tuple(questions), table=table)
 
 
-def _follows(coarse: Question, fine: Question) -> bool:
-    """Return whether a coarser level is the sum of the groups of a finer one, which are all public and released."""
+def _moved(expression: Expression, places: tuple[int, ...]) -> Expression:
+    """Return an expression over the keys of a finer level."""
+    return substituted(
+        expression, lambda key: replace(key, index=places[key.index]) if isinstance(key, Released) else None
+    )
+
+
+def _refines(fine: Question, coarse: Question) -> bool:
+    """Return whether a level has public keys, with all those of a coarser one, and the same aggregates."""
     fine_keys = [key for _, key in fine.keys]
     return (
         len(fine.keys) > len(coarse.keys)
         and coarse.aggregates == fine.aggregates
         and all(key in fine_keys for _, key in coarse.keys)
-        and bool(coarse.aggregates)
-        and all(aggregate.kind in ADDITIVE for aggregate in coarse.aggregates)
         and domains(fine.keys, fine.relation) is not None
     )
-
-
-def _moved(expression: Expression, places: tuple[int, ...]) -> Expression:
-    """Return an expression over the keys of a finer level."""
-
-    def place(piece: Expression) -> Expression | None:
-        return Released(piece.source, places[piece.index], piece.type) if isinstance(piece, Released) else None
-
-    return substituted(expression, place)
 
 
 # errors in advance
@@ -249,73 +232,24 @@ def _moved(expression: Expression, places: tuple[int, ...]) -> Expression:
 
 def widest_error(plan: ComposedPlan, name: str) -> float | None:
     """Return the widest half-width of a column that is made of counts and sums, row by row; None if it is not known."""
-    widths = []
-    for number, added_up, expression in _meanings(plan.question, plan.question.table).get(name, []):
-        summed = _summed(plan.parts[number], added_up)
-        width = None if summed is None else expected_error(summed, expression)
+    question, widths = plan.question, []
+
+    def known(table: AnswerTable) -> Meanings:
+        return meanings(table, list(map(known, sources(table))), question.questions)
+
+    for meaning in known(question.table).get(name, ()):
+        part, times = plan.parts[meaning.question], 1
+        for index, domain in enumerate(part.exact_query.domains or ()):
+            if meaning.added_up is not None and index not in meaning.added_up:
+                if not isinstance(domain, Listed):
+                    return None  # how many groups are summed is not public
+                # a sum over groups has the sum of their noises, as many as the dropped keys have combinations
+                times *= len(domain.values)
+        width = expected_error(part if times == 1 else added_up_plan(part, times), meaning.expression)
         if width is None:
             return None
         widths.append(width)
     return max(widths, default=None)
-
-
-_Meaning = tuple[int, tuple[int, ...] | None, Expression]
-
-
-def _meanings(question: Composed, table: AnswerTable) -> dict[str, list[_Meaning]]:
-    """Return for each column its definitions, each over the outputs of one question; empty where there is none."""
-    match table:
-        case Asked():
-            outputs = [output for _, output in question.questions[table.question].outputs]
-            if table.added_up is not None:
-                places = [("key", key) for key in table.added_up]
-                places += [("aggregate", index) for index in range(len(table.columns) - len(places))]
-                pairs = zip(places, table.columns, strict=True)
-                outputs = [Released(source, index, column.type) for (source, index), column in pairs]
-            return {
-                column.name: [(table.question, table.added_up, output)]
-                for column, output in zip(table.columns, outputs, strict=False)
-            }
-        case Qualified() | Sorted() | Windowed():
-            return _meanings(question, table.source)
-        case Computed():
-            meanings = _meanings(question, table.source)
-            return {name: _through(expression, meanings) for name, expression in table.columns}
-        case Stacked():
-            by_source = [list(_meanings(question, source).values()) for source in table.sources]
-            stacked = {}
-            for column, known in zip(table.columns, zip(*by_source, strict=True), strict=True):
-                stacked[column.name] = [each for meaning in known for each in meaning] if all(known) else []
-            return stacked
-        case Matched():
-            return _meanings(question, table.left) | _meanings(question, table.right)
-        case Regrouped():
-            return {}
-
-
-def _through(expression: Expression, meanings: Mapping[str, list[_Meaning]]) -> list[_Meaning]:
-    used = [meanings.get(name, []) for name in sorted(columns_in(expression))]
-    if any(len(meaning) != 1 for meaning in used) or len({meaning[0][:2] for meaning in used}) != 1:
-        return meanings.get(expression.name, []) if isinstance(expression, Column) else []
-    number, added_up, _ = used[0][0]
-    return [
-        (number, added_up, with_columns(expression, {name: meanings[name][0][2] for name in columns_in(expression)}))
-    ]
-
-
-def _summed(plan: Plan, kept_keys: tuple[int, ...] | None) -> Plan | None:
-    """Return the plan of groups summed over the keys that are not kept; None if their number is not public."""
-    lists = plan.exact_query.domains
-    if kept_keys is None or lists is None:
-        return plan
-    times = 1
-    for index, domain in enumerate(lists):
-        if index not in kept_keys:
-            if not isinstance(domain, Listed):
-                return None
-            # a sum over groups has the sum of their noises, as many as the dropped keys have combinations
-            times *= len(domain.values)
-    return added_up_plan(plan, times)
 
 
 def added_up_plan(plan: Plan, times: int) -> Plan:

@@ -17,12 +17,14 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from hush.query.expressions import Column, Expression, columns_in
+from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
+from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
-from hush.query.relations import Frame, Named, sources
+from hush.query.relations import Frame, Named, sources, used
 from hush.query.types import Kind, Type
 
 INTEGER, DECIMAL = Type(Kind.INTEGER), Type(Kind.DECIMAL)
@@ -55,6 +57,11 @@ class Window:
     """None for the default of SQL: all rows, or with an ORDER BY those up to the current one and its peers."""
     number: int = 1
     """The offset of LAG and LEAD, or the number of tiles of NTILE."""
+
+    @property
+    def expressions(self) -> tuple[Expression | None, ...]:
+        """All expressions in it."""
+        return (self.argument, *self.partition, *(ordering.by for ordering in self.order))
 
     def mapped(self, change: Callable[[Expression], Expression]) -> Window:
         """Return the window with every expression in it changed."""
@@ -231,25 +238,15 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
             return tuple(columns), chosen_before
         case Windowed():
             windows = (
-                _named(name, each.type, chosen_before or window_reads(each) & noisy) for name, each in table.windows
+                _named(name, each.type, chosen_before or used(each.expressions) & noisy) for name, each in table.windows
             )
             return (*before, *windows), chosen_before
         case Regrouped():
             # a sum over rows that noise chose, or grouped by a noisy key, is noisy even of public numbers
             by_noise = chosen_before or any(columns_in(each) & noisy for _, each in table.keys)
             keys = (_named(name, each.type, columns_in(each) & noisy) for name, each in table.keys)
-            folds = (
-                _named(name, each.type, by_noise or (each.argument is not None and columns_in(each.argument) & noisy))
-                for name, each in table.folds
-            )
+            folds = (_named(name, each.type, by_noise or used([each.argument]) & noisy) for name, each in table.folds)
             return (*keys, *folds), chosen_before
-
-
-def window_reads(window: Window) -> frozenset[str]:
-    """Return the columns that a window reads."""
-    ordered = (ordering.by for ordering in window.order)
-    argument = () if window.argument is None else (window.argument,)
-    return frozenset[str]().union(*map(columns_in, (*argument, *window.partition, *ordered)))
 
 
 def walk(table: AnswerTable) -> Iterator[AnswerTable]:
@@ -261,3 +258,95 @@ def walk(table: AnswerTable) -> Iterator[AnswerTable]:
 
 def _named(name: str, type_: Type, noise: object) -> AnswerColumnName:
     return AnswerColumnName(name=name, type=type_, noisy=bool(noise))
+
+
+# What a column means
+
+
+class Meaning(NamedTuple):
+    """A column as an expression over the released values of one group of one question."""
+
+    question: int
+    added_up: tuple[int, ...] | None
+    """The keys that remain where groups are summed, as in `Asked`."""
+    side: str
+    """Which sides of joins it comes from, where both sides read the question: a row has two of its groups then."""
+    expression: Expression
+    optional: bool = False
+    """Whether an outer join may leave the question out of a row."""
+
+
+Meanings = Mapping[str, tuple[Meaning, ...]]
+"""The meaning of each column that has one; of stacked tables, that in each of them."""
+
+
+def meanings(table: AnswerTable, inside: Sequence[Meanings], questions: Sequence[Question]) -> Meanings:
+    """Return the meaning of each column of a table, given those of the columns of its sources."""
+    match table:
+        case Asked():
+            outputs = [output for _, output in questions[table.question].outputs]
+            if table.added_up is not None:
+                places = [("key", key) for key in table.added_up]
+                places += [("aggregate", index) for index in range(len(table.columns) - len(places))]
+                pairs = zip(places, table.columns, strict=True)
+                outputs = [Released(source, index, column.type) for (source, index), column in pairs]
+            return {
+                column.name: (Meaning(table.question, table.added_up, "", output),)
+                for column, output in zip(table.columns, outputs, strict=False)
+            }
+        case Qualified() | Sorted() | Windowed():
+            return inside[0]
+        case Computed():
+            return {name: meaning_of(expression, inside[0]) for name, expression in table.columns}
+        case Stacked():
+            in_each = zip(*(source.values() for source in inside), strict=True)
+            pairs_of = zip(table.columns, in_each, strict=True)
+            return {column.name: sum(known, ()) if all(known) else () for column, known in pairs_of}
+        case Matched():
+            read = [{each.question for known in side.values() for each in known} for side in inside]
+            both, outer = read[0] & read[1], (table.how == "full", table.how in {"left", "full"})
+            return {
+                name: tuple(
+                    each._replace(
+                        side=each.side + mark if each.question in both else each.side,
+                        optional=each.optional or left_out,
+                    )
+                    for each in known
+                )
+                for side, mark, left_out in zip(inside, "lr", outer, strict=True)
+                for name, known in side.items()
+            }
+        case Regrouped():
+            return {}
+
+
+def meaning_of(expression: Expression, known: Meanings) -> tuple[Meaning, ...]:
+    """Return the meaning of an expression over columns; nothing if they are of several questions or groups.
+
+    Nothing, too, where an outer join may leave the question out, and the expression is not NULL then, as its outputs
+    are.
+    """
+    if isinstance(expression, Column):
+        return known.get(expression.name, ())
+    used_meanings = {name: known.get(name, ()) for name in sorted(columns_in(expression))}
+    if any(len(each) != 1 for each in used_meanings.values()):
+        return ()
+    single = {name: each[0] for name, each in used_meanings.items()}
+    optional = any(each.optional for each in single.values())
+    if len({each[:3] for each in single.values()}) != 1 or (optional and not _null_of_null(expression)):
+        return ()
+    question, added_up, side = next(iter(single.values()))[:3]
+    over = with_columns(expression, {name: each.expression for name, each in single.items()})
+    return (Meaning(question, added_up, side, over, optional),)
+
+
+_SKIPPING_NULL = {Op.AND, Op.OR, Op.CASE, Op.COALESCE, Op.LEAST, Op.GREATEST}
+
+
+def _null_of_null(expression: Expression) -> bool:
+    """Return whether an expression is surely NULL where its columns are."""
+    if not isinstance(expression, Call):
+        return isinstance(expression, Column) or is_null(expression)
+    if expression.op in {Op.IS_NULL, Op.NULL_IF}:
+        return expression.op is Op.NULL_IF and _null_of_null(expression.arguments[0])
+    return (all if expression.op in _SKIPPING_NULL else any)(map(_null_of_null, expression.arguments))

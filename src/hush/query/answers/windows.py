@@ -75,7 +75,6 @@ class Structure:
     """The rows, sorted."""
     place: Places
     """The place of each row in the sorted rows."""
-    partition: Places
     begin: Places
     """The first place of each row's partition."""
     end: Places
@@ -102,7 +101,7 @@ class Structure:
         else:
             first = begin if frame.first is None else np.clip(place + frame.first, begin, end)
             last = end if frame.last is None else np.clip(place + frame.last + 1, begin, end)
-        return cls(rows, place, partition, begin, end, peer, peer_end, first, np.maximum(last, first))
+        return cls(rows, place, begin, end, peer, peer_end, first, np.maximum(last, first))
 
     def sums(self, values: Array) -> Array:
         """Return the sums over frames without NULLs; NULL for a frame without values."""
@@ -174,7 +173,8 @@ class Structure:
             starts, which = np.unique(self.begin, return_inverse=True)
             return np.asarray(np.add.reduceat(row, starts, axis=-1)[..., which.reshape(-1)])
         before = np.concatenate([np.zeros((*row.shape[:-1], 1)), np.cumsum(row, axis=-1)], axis=-1)
-        return np.asarray(before[..., self.last] - before[..., self.first])
+        with np.errstate(invalid="ignore"):  # of two infinite ends nothing is known
+            return np.asarray(before[..., self.last] - before[..., self.first])
 
 
 def _runs(numbers: Places, places: Places) -> tuple[Places, Places]:

@@ -38,13 +38,15 @@ from hush.query.types import Interval, Kind, Type, Value, at_position, position
 
 MICROSECONDS = 86_400_000_000
 """Microseconds in a day."""
-UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-"""Units of time in which DATE_DIFF counts."""
+UNITS = {
+    "year": (0, 12), "quarter": (0, 3), "month": (0, 1), "week": (1, 7), "day": (1, 1),
+    "hour": (2, 3_600_000_000), "minute": (2, 60_000_000), "second": (2, 1_000_000),
+}  # fmt: skip
+"""For each unit of time its component of an interval (months, days, microseconds), and its size there."""
 
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - moments here are without a zone
 DATE_UNITS = {"year": (365, 366), "quarter": (90, 92), "month": (28, 31), "week": (7, 7), "day": (1, 1)}
 """Units to which a date may be truncated, with the days of the shortest and of the longest."""
-TIME_UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+TIME_UNITS = {unit: size for unit, (component, size) in UNITS.items() if component == 2}
 """Further units to which a timestamp may be truncated, in microseconds."""
 _PARTS = {
     Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.WEEK: (1, 53), Op.DAY_OF_YEAR: (1, 366), Op.DAY: (1, 31),
@@ -115,20 +117,15 @@ def shifted(value: dt.date, months: int, days: int, microseconds: int) -> dt.dat
 
 def between(unit: str, first: dt.date, last: dt.date) -> int:
     """Return how many units of time lie between two moments; it never falls with ``last``, nor rises with ``first``."""
-    match unit:
-        case "year" | "quarter" | "month":
-            size = {"year": 12, "quarter": 3, "month": 1}[unit]
-            return _months(last) // size - _months(first) // size
-        case "week" | "day":
-            days = last.toordinal() - first.toordinal()
-            return days if unit == "day" else (abs(days) // 7) * (1 if days > 0 else -1)
-        case _:
-            step = dt.timedelta(microseconds=TIME_UNITS[unit])
-            return (as_moment(last) - _EPOCH) // step - (as_moment(first) - _EPOCH) // step
-
-
-def _months(value: dt.date) -> int:
-    return 12 * value.year + value.month - 1
+    component, size = UNITS[unit]
+    if component == 1:
+        days = last.toordinal() - first.toordinal()
+        return abs(days) // size * (1 if days > 0 else -1)
+    if component == 0:
+        begun = [(12 * moment.year + moment.month - 1) // size for moment in (first, last)]
+    else:
+        begun = [position(as_moment(moment)) // size for moment in (first, last)]
+    return begun[1] - begun[0]
 
 
 def _moments(type_: Type) -> tuple[dt.datetime | None, dt.datetime | None]:

@@ -24,7 +24,6 @@ from hush.query.functions.record import (
     Array,
     Function,
     Reading,
-    Rising,
     chosen,
     common_step,
     compared,
@@ -62,8 +61,7 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
         raise QuestionError(f"{spelled(op)} needs something besides NULL.", "Test for NULL with IS NULL.")
     if kinds <= {Kind.INTEGER, Kind.DECIMAL}:
         kind = Kind.DECIMAL if Kind.DECIMAL in kinds else Kind.INTEGER
-        return tuple(_retyped(a, kind) if is_null(a) else a for a in arguments)
-    if len(kinds) == 1:
+    elif len(kinds) == 1:
         (kind,) = kinds
     elif Kind.TIMESTAMP in kinds:
         kind = Kind.TIMESTAMP
@@ -81,19 +79,14 @@ def alike(op: Op, arguments: Sequence[Expression]) -> Arguments:
             f"{describe(other)} is {other.type.kind.value}.",
             hint,
         )
-    return tuple(_to_time(op, argument, kind) for argument in arguments)
+    return tuple(_of_kind(op, argument, kind) for argument in arguments)
 
 
-def _retyped(expression: Expression, kind: Kind) -> Expression:
-    """Return NULL as a value of a kind."""
-    return Literal(None, Type(kind, nullable=True, values=())) if is_null(expression) else expression
-
-
-def _to_time(op: Op, argument: Expression, kind: Kind) -> Expression:
-    """Return an argument as a date or timestamp: text constants are read, dates stand for midnight."""
+def _of_kind(op: Op, argument: Expression, kind: Kind) -> Expression:
+    """Return an argument as a value of a kind: NULL is of any, text constants are read, dates stand for midnight."""
     if is_null(argument):
-        return _retyped(argument, kind)
-    if argument.type.kind is kind:
+        return Literal(None, Type(kind, nullable=True, values=()))
+    if argument.type.kind is kind or kind.numeric:
         return argument
     if isinstance(argument, Literal) and isinstance(argument.value, str):
         return constant(read_time(argument.value, kind))
@@ -238,10 +231,6 @@ def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
     return parts
 
 
-def _compare_arrays(expression: Call, arguments: list[Array]) -> Array:
-    return compared(expression.op, *arguments)
-
-
 def _any(left: Array, right: Array) -> Array:
     return np.where((left == 1) | (right == 1), 1.0, left + right)
 
@@ -253,28 +242,19 @@ def _in_arrays(_: Call, arguments: list[Array]) -> Array:
     return np.asarray(among, dtype=np.float64)
 
 
-def _case_arrays(_: Call, arguments: list[Array]) -> Array:
-    return chosen([floats(condition) for condition in arguments[:-1:2]], [*arguments[1:-1:2], arguments[-1]])
-
-
-def _coalesce_arrays(_: Call, arguments: list[Array]) -> Array:
-    return chosen([1 - nulls(argument).astype(float) for argument in arguments[:-1]], arguments)
-
-
 def _null_if_arrays(_: Call, arguments: list[Array]) -> Array:
     same = compared(Op.EQUAL, arguments[0], arguments[1])
     empty = np.full(1, np.nan) if arguments[0].dtype == np.float64 else np.array([None], dtype=object)
     return chosen([same], [empty, arguments[0]])
 
 
+def _truth(numbers: Array) -> Array:
+    return np.where(np.isnan(numbers), np.nan, numbers != 0)
+
+
 def _to_boolean(op: Op, arguments: Arguments) -> Type:
     type_ = of_kinds(op, arguments[0], {Kind.BOOLEAN, Kind.TEXT, Kind.INTEGER})
     return Type(Kind.BOOLEAN, type_.nullable or type_.kind is Kind.TEXT, values=(False, True))
-
-
-def _as_booleans(_: Call, arguments: list[Array]) -> Array:
-    values = floats(arguments[0])
-    return np.asarray(np.where(np.isnan(values), np.nan, (values != 0).astype(float)), dtype=np.float64)
 
 
 COMPARISONS = {
@@ -293,7 +273,7 @@ LOGIC = (
             (2, 2),
             reads=(Reading(node),) if node else (),
             prepare=alike,
-            evaluate=_compare_arrays,
+            evaluate=lambda comparison, arguments: compared(comparison.op, *arguments),
             per_character=1,
         )
         for op, node in COMPARISONS.items()
@@ -303,9 +283,9 @@ LOGIC = (
         _logic,
         (2, 2),
         evaluate=of_floats(lambda a, b: np.where((a == 0) | (b == 0), 0.0, a * b)),
-        rising=Rising.ALL,
+        rising=True,
     ),
-    Function(Op.OR, _logic, (2, 2), reads=(Reading("Or"),), evaluate=of_floats(_any), rising=Rising.ALL),
+    Function(Op.OR, _logic, (2, 2), reads=(Reading("Or"),), evaluate=of_floats(_any), rising=True),
     Function(Op.NOT, _logic, (1, 1), reads=(Reading("Not", ONE),), evaluate=of_floats(lambda a: 1 - a)),
     Function(
         Op.IS_NULL,
@@ -317,7 +297,13 @@ LOGIC = (
     Function(Op.IN, _membership, (2, 1 + ANY_NUMBER), prepare=alike, evaluate=_in_arrays, per_character=2),
     Function(Op.LIKE, _like, (2, 3), per_character=12, searches=True),
     Function(
-        Op.CASE, _case, (3, ANY_NUMBER), prepare=_alike_outcomes, chooses=True, evaluate=_case_arrays, per_character=1
+        Op.CASE,
+        _case,
+        (3, ANY_NUMBER),
+        prepare=_alike_outcomes,
+        chooses=True,
+        evaluate=lambda _, parts: chosen([floats(part) for part in parts[:-1:2]], [*parts[1:-1:2], parts[-1]]),
+        per_character=1,
     ),
     Function(
         Op.COALESCE,
@@ -328,7 +314,7 @@ LOGIC = (
         (Reading("Coalesce", ("this", "*expressions"), ignored=("is_nvl", "is_null")),),
         prepare=alike,
         chooses=True,
-        evaluate=_coalesce_arrays,
+        evaluate=lambda _, arguments: chosen([~nulls(argument) for argument in arguments[:-1]], arguments),
         per_character=1,
     ),
     Function(
@@ -342,5 +328,5 @@ LOGIC = (
         evaluate=_null_if_arrays,
         per_character=2,
     ),
-    Function(Op.TO_BOOLEAN, _to_boolean, (1, 1), types=("BOOLEAN",), evaluate=_as_booleans, by_engine=True),
+    Function(Op.TO_BOOLEAN, _to_boolean, (1, 1), types=("BOOLEAN",), evaluate=of_floats(_truth), by_engine=True),
 )

@@ -24,11 +24,9 @@ from hush.query.functions.record import (
     Function,
     Reading,
     Rewrite,
-    Rising,
     as_array,
     common_step,
     describe,
-    floats,
     interval,
     literal_integer,
     literal_number,
@@ -55,7 +53,8 @@ def _add(op: Op, arguments: Arguments) -> Type:
     a, b = (argument.type for argument in arguments)
     left, right = interval(a), interval(b)
     if op is Op.MULTIPLY:
-        span = _square(left) if arguments[0] == arguments[1] else left * right
+        square = arguments[0] == arguments[1]  # never negative, whatever lies in between
+        span = abs(left) * abs(left) if square else left * right
         one, other = step_of(a), step_of(b)
         step = one * other or None if one is not None and other is not None else None
     else:
@@ -64,39 +63,28 @@ def _add(op: Op, arguments: Arguments) -> Type:
     return number(_kind(a, b), span, nullable=a.nullable or b.nullable or not span.bounded, step=step)
 
 
-def _square(span: Interval) -> Interval:
-    side = abs(span)
-    return side * side
-
-
 def _divide(op: Op, arguments: Arguments) -> Type:
-    """DIVIDE: NULL by zero; a whole divisor is never nearer to zero than one."""
+    """DIVIDE and DIVIDE_WHOLE: NULL by zero; a whole divisor is never nearer to zero than one.
+
+    DIVIDE_WHOLE is NULL of numbers that do not fit 64 bits, too.
+    """
     need_numeric(op, arguments)
     a, b = (argument.type for argument in arguments)
-    span = _quotient(a, b)
-    nullable = a.nullable or b.nullable or interval(b).holds_zero() or not span.bounded
-    return number(Kind.DECIMAL, span, nullable=nullable)
-
-
-def _divide_whole(op: Op, arguments: Arguments) -> Type:
-    """DIVIDE_WHOLE: NULL by zero, and of numbers that do not fit 64 bits."""
-    need_numeric(op, arguments)
-    a, b = (argument.type for argument in arguments)
+    over = interval(b)
+    if b.kind is not Kind.INTEGER or not over.holds_zero():
+        span = interval(a) / over
+    else:
+        sides = (over.meet(Interval(Fraction(1), INFINITY)), over.meet(Interval(-INFINITY, Fraction(-1))))
+        spans = [interval(a) / side for side in sides if side is not None]
+        span = spans[0].hull(spans[-1]) if spans else Interval(Fraction(0), Fraction(0))
+    nullable = a.nullable or b.nullable or over.holds_zero()
+    if op is Op.DIVIDE:
+        return number(Kind.DECIMAL, span, nullable=nullable or not span.bounded)
     for argument in arguments:
         if argument.type.kind is not Kind.INTEGER:
             raise refuse(op, argument, "whole numbers", "Write FLOOR(a / b).")
     exact = all(interval(type_).magnitude < 2**63 for type_ in (a, b))
-    nullable = a.nullable or b.nullable or interval(b).holds_zero() or not exact
-    return number(Kind.INTEGER, _quotient(a, b).monotone(lambda x: Fraction(math.trunc(x))), nullable=nullable)
-
-
-def _quotient(a: Type, b: Type) -> Interval:
-    over = interval(b)
-    if b.kind is not Kind.INTEGER or not over.holds_zero():
-        return interval(a) / over
-    sides = (over.meet(Interval(Fraction(1), INFINITY)), over.meet(Interval(-INFINITY, Fraction(-1))))
-    spans = [interval(a) / side for side in sides if side is not None]
-    return spans[0].hull(spans[-1]) if spans else Interval(Fraction(0), Fraction(0))
+    return number(Kind.INTEGER, span.monotone(lambda x: Fraction(math.trunc(x))), nullable=nullable or not exact)
 
 
 def _modulo(op: Op, arguments: Arguments) -> Type:
@@ -140,12 +128,10 @@ def rounded(op: Op, arguments: Arguments) -> Type:
     digits = literal_integer(op, arguments[1], "digits", -15, 15) if len(arguments) > 1 else 0
     step = Fraction(1, 10**digits) if digits >= 0 else Fraction(10**-digits)
     span = interval(a)
-    lower = math.ceil((span.lower - step / 2) / step) * step if isinstance(span.lower, Fraction) else span.lower
-    upper = math.floor((span.upper + step / 2) / step) * step if isinstance(span.upper, Fraction) else span.upper
     kind = Kind.INTEGER if step >= 1 or a.kind is Kind.INTEGER else Kind.DECIMAL
     if a.kind is Kind.INTEGER and step < 1:
         return number(kind, span, nullable=a.nullable, step=step_of(a) or None)
-    span = Interval(lower, upper)
+    span = span.nearest(step)
     # an engine may scale by 10**digits on the way, which overflows for the largest numbers
     return number(kind, span, nullable=a.nullable or not span.bounded, step=step)
 
@@ -318,11 +304,6 @@ def round_half_away(x: Array, digits: Array | None = None) -> Array:
     return np.asarray(np.where(x < 0, -1, 1) * (whole + (size - whole >= 0.5)) / scale)
 
 
-def _as_integers(_: Call, arguments: list[Array]) -> Array:
-    values = floats(arguments[0])
-    return np.asarray(np.where(np.abs(values) < 2.0**63, np.rint(values), np.nan), dtype=np.float64)
-
-
 def _lower_edges(x: Array, low: Array, high: Array, count: Array) -> Array:
     width = (high - low) / count
     return np.asarray(low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), count - 1))
@@ -357,18 +338,17 @@ def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT", "UINT", "UBIGINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
-_FIRST, _ALL = Rising.FIRST, Rising.ALL
 _FRACTION = (Reading("Div", ignored=("typed", "safe")),)
 _ROUND, _BUCKET = ("this", "decimals"), ("this", "min_value", "max_value", "num_buckets")
 
 NUMBERS = (
-    Function(Op.ADD, _add, (2, 2), evaluate=of_floats(lambda a, b: a + b), rising=_ALL),  # read with intervals of time
+    Function(Op.ADD, _add, (2, 2), evaluate=of_floats(lambda a, b: a + b), rising=True),  # read with intervals of time
     Function(Op.SUBTRACT, _add, (2, 2), evaluate=of_floats(lambda a, b: a - b)),
     Function(Op.MULTIPLY, _add, (2, 2), reads=(Reading("Mul"),), evaluate=of_floats(lambda a, b: a * b)),
     Function(Op.DIVIDE, _divide, (2, 2), reads=_FRACTION, evaluate=of_floats(lambda a, b: a / b)),
     Function(
         Op.DIVIDE_WHOLE,
-        _divide_whole,
+        _divide,
         (2, 2),
         reads=(Reading("IntDiv"),),
         evaluate=of_floats(lambda a, b: np.trunc(a / b)),
@@ -384,7 +364,7 @@ NUMBERS = (
             (op.value,),
             (Reading(op.value.capitalize(), ONE),),
             evaluate=of_floats(ufunc),
-            rising=_ALL,
+            rising=True,
         )
         for op, rule, ufunc in (
             (Op.SIGN, _unary, np.sign),
@@ -403,7 +383,7 @@ NUMBERS = (
         ("ROUND",),
         (Reading("Round", _ROUND),),
         evaluate=of_floats(round_half_away),
-        rising=_FIRST,
+        rising=True,
     ),
     Function(
         Op.LOG, _logarithm, (2, 2), ("LOG", "LOG10"), evaluate=of_floats(lambda base, a: np.log(a) / np.log(base))
@@ -425,13 +405,13 @@ NUMBERS = (
             (Reading(op.value.capitalize(), ("this", "*expressions"), ignored=("ignore_nulls",)),),
             prepare=_numbers_or_times,
             evaluate=_extremes,
-            rising=_ALL,
+            rising=True,
             per_character=2,
         )
         for op in (Op.LEAST, Op.GREATEST)
     ),
-    Function(Op.CLIP, _clip, (3, 3), ("CLIP",), evaluate=of_floats(np.clip), rising=_FIRST),
-    Function(Op.BIN, _binned, (4, 4), ("BIN",), evaluate=of_floats(_lower_edges), rising=_FIRST),
+    Function(Op.CLIP, _clip, (3, 3), ("CLIP",), evaluate=of_floats(np.clip), rising=True),
+    Function(Op.BIN, _binned, (4, 4), ("BIN",), evaluate=of_floats(_lower_edges), rising=True),
     Function(
         Op.WIDTH_BUCKET,
         _binned,
@@ -439,17 +419,24 @@ NUMBERS = (
         ("WIDTH_BUCKET",),
         (Reading("WidthBucket", _BUCKET),),
         evaluate=of_floats(_buckets),
-        rising=_FIRST,
+        rising=True,
     ),
-    Function(Op.TO_INTEGER, _to_number, (1, 1), types=_INTEGERS, evaluate=_as_integers, by_engine=True),
-    Function(Op.TO_DECIMAL, _to_number, (1, 1), types=_FLOATS, evaluate=of_floats(lambda values: values), rising=_ALL),
+    Function(
+        Op.TO_INTEGER,
+        _to_number,
+        (1, 1),
+        types=_INTEGERS,
+        evaluate=of_floats(lambda values: np.where(np.abs(values) < 2.0**63, np.rint(values), np.nan)),
+        by_engine=True,
+    ),
+    Function(Op.TO_DECIMAL, _to_number, (1, 1), types=_FLOATS, evaluate=of_floats(lambda values: values), rising=True),
     Function(
         Op.TO_FIXED,
         _to_fixed,
         (3, 3),
         evaluate=of_floats(lambda values, digits, _: round_half_away(values, digits)),
         by_engine=True,
-        rising=_FIRST,
+        rising=True,
     ),
 )
 

@@ -21,7 +21,6 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from enum import Enum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -57,13 +56,6 @@ class Reading:
     """Arguments that only say how other databases differ."""
 
 
-class Rising(Enum):
-    """The arguments in which a function is non-decreasing, the others being constants."""
-
-    ALL = "all"
-    FIRST = "first"
-
-
 @dataclass(frozen=True, slots=True)
 class Function:
     """One total function of a row's values."""
@@ -87,10 +79,10 @@ class Function:
     """Whether its value is one of the arguments; then its rule decides about NULL itself."""
     evaluate: Evaluation | None = None
     """How NumPy computes it over noisy numbers; None for a function of texts or dates."""
-    by_engine: bool | None = None
-    """Whether its meaning is the engine's also over noisy numbers; by default if NumPy has none."""
-    rising: Rising | None = None
-    """Whether it is non-decreasing, so that it maps the ends of intervals to ends."""
+    by_engine: bool = False
+    """Whether its meaning is the engine's also over noisy numbers, although NumPy has one."""
+    rising: bool = False
+    """Whether it never falls in the arguments that need not be constants: it maps the ends of intervals to ends."""
     per_character: int | None = None
     """Nanoseconds per character of its texts, at most, on the slowest engine; None if it reads texts as something."""
     cost: Callable[[Call], int] | None = None
@@ -103,7 +95,7 @@ class Function:
     @property
     def computed_by_engine(self) -> bool:
         """Whether an engine computes it even over released answers."""
-        return self.evaluate is None if self.by_engine is None else self.by_engine
+        return self.by_engine or self.evaluate is None
 
 
 class Rewrite(NamedTuple):

@@ -52,6 +52,8 @@ from hush.query.types import INFINITY, Interval, Kind, Type
 
 _MADE = 3  # nanoseconds per character of a text that is copied
 _LONGEST = 2**31 - 1
+_LISTED = 10_000
+"""The longest text that a list of values has, in characters; engines cut longer ones that they make."""
 _SIMPLE: dict[Op, Callable[[str], str]] = {
     Op.LOWER: str.lower,
     Op.UPPER: str.upper,
@@ -143,6 +145,8 @@ def _concat(op: Op, arguments: Arguments) -> Type:
     values = []
     for text in texts or ():
         parts = [text if argument in varying else (argument.type.values or ("",))[0] for argument in arguments]
+        if sum(len(str(part)) for part in parts) > _LISTED:  # from step to step it would grow without end
+            return Type(Kind.TEXT, nullable)
         values.append("".join(map(str, parts)))
     return Type(Kind.TEXT, nullable, values=tuple(values))
 

@@ -19,6 +19,7 @@ Everything else depends on the data, and is known with the answer.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar, cast
@@ -29,7 +30,7 @@ from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.draws import DrawKind, DrawnAggregate
 from hush.query.plan.estimators import Linear, Mean, Parts, added
-from hush.query.plan.plan import Funds, Plan, PlanTerms, at_price
+from hush.query.plan.plan import Plan, PlanTerms, at_price
 from hush.query.plan.stability import Matches, TighterLimits, uncounted
 from hush.query.question import Question
 from hush.query.released import aggregates_in, noisy
@@ -92,15 +93,22 @@ def plan(
         raise InvalidValueError(
             "keys", got=keys, allowed="'public' to list them, 'private' to choose them, or left out"
         )
-    tighter = TighterLimits(max_rows=max_rows, max_groups=max_groups)
     total = nonnegative(delta, "delta")
     for_keys = total / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
     if for_keys > total:
         raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {total}")
     if total >= 1 or 0 < for_keys < _SMALLEST:
         raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
-    funds = Funds(total, for_keys, gaussian, most_rho, prefer_gaussian)
-    terms = PlanTerms(funds=funds, tighter=tighter, keys=keys, matches=matches)
+    terms = PlanTerms(
+        delta=total,
+        key_delta=for_keys,
+        gaussian=gaussian,
+        most_rho=most_rho,
+        prefer_gaussian=prefer_gaussian,
+        tighter=TighterLimits(max_rows=max_rows, max_groups=max_groups),
+        keys=keys,
+        matches=matches,
+    )
 
     def planned(price: Fraction, certain: Number | None) -> Plan:
         if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
@@ -359,10 +367,10 @@ def _form(plan: Plan, expression: Expression) -> _Form | None:
 
 
 def _sum(*terms: tuple[_Form, Fraction]) -> _Form:
-    factors: dict[int, Fraction] = {}
+    factors: defaultdict[int, Fraction] = defaultdict(Fraction)
     constant = Fraction(0)
     for (form, more), times in terms:
         for index, factor in form.items():
-            factors[index] = factors.get(index, Fraction(0)) + times * factor
+            factors[index] += times * factor
         constant += times * more
     return factors, constant

@@ -32,10 +32,12 @@ the rows of a wider population as well. A SUM that shares its count with nothing
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,10 +77,10 @@ _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
 
 def added(*pairs: tuple[Parts, Fraction]) -> Parts:
     """Return sums of parts, each times a factor, as parts: every statistic once."""
-    factors: dict[Statistic, Fraction] = {}
+    factors: defaultdict[Statistic, Fraction] = defaultdict(Fraction)
     for parts, times in pairs:
         for statistic, factor in parts:
-            factors[statistic] = factors.get(statistic, Fraction(0)) + factor * times
+            factors[statistic] += factor * times
     return tuple((statistic, factor) for statistic, factor in factors.items() if factor)
 
 
@@ -310,7 +312,23 @@ def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, 
 Estimator = Linear | Mean | Moment | DrawnAggregate
 
 
+def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
+    """Return the numbers with noise of their own that an aggregate is made of."""
+    match estimator:
+        case Linear():
+            parts = estimator.parts
+        case Mean():
+            parts = (*estimator.total.parts, *estimator.count)
+        case Moment():
+            sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
+            return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
+        case _:
+            return frozenset([estimator])
+    return frozenset(statistic for statistic, factor in parts if factor)
+
+
 _TINY = Fraction(1, 10**250)
+_NOTHING: Callable[[], defaultdict[Any, Fraction]] = partial(defaultdict, Fraction)
 
 
 @dataclass(slots=True)
@@ -319,12 +337,8 @@ class Needs:
 
     weighted: bool
     """Whether units with many rows are weighted down."""
-    statistics: dict[Noised, Fraction] = field(default_factory=dict)
+    statistics: defaultdict[Noised, Fraction] = field(default_factory=_NOTHING)
     choices: list[DrawnAggregate] = field(default_factory=list)
-
-    def want(self, statistic: Noised, weight: Fraction) -> None:
-        """Note a use of a statistic."""
-        self.statistics[statistic] = self.statistics.get(statistic, Fraction(0)) + weight
 
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
@@ -376,23 +390,23 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
     match aggregate.kind:
         case AggregateKind.COUNT_UNITS:
             statistic = UnitCount(population=population)
-            needs.want(statistic, _ONE)
+            needs.statistics[statistic] += _ONE
             return Linear(parts=((statistic, _ONE),), counts=True)
         case AggregateKind.COUNT_DISTINCT:
             statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
-            needs.want(statistic, _ONE)
+            needs.statistics[statistic] += _ONE
             return Linear(parts=((statistic, _ONE),))
         case AggregateKind.SUM_DISTINCT:
             raw = Factor.raw(aggregate.arguments[0])
             summed = DistinctTotal(population=population, factor=raw)
-            needs.want(summed, _ONE)
+            needs.statistics[summed] += _ONE
             return _sum(((summed, raw.step),), raw)
         case AggregateKind.AVG_DISTINCT:  # the centred sum of the distinct values over their number
             factor = Factor.centred(aggregate.arguments[0])
             summed = DistinctTotal(population=population, factor=factor)
             statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
-            needs.want(summed, _ONE)
-            needs.want(statistic, _QUARTER)
+            needs.statistics[summed] += _ONE
+            needs.statistics[statistic] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
             return Mean(total=centred, count=((statistic, _ONE),))
         case AggregateKind.MODE:
@@ -421,10 +435,10 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
     if source is None:
         raw = Factor.raw(arguments[0], weighted=needs.weighted)
         total = Total(population=population, factors=(raw,))
-        needs.want(total, _ONE)
+        needs.statistics[total] += _ONE
         return _sum(((total, raw.step),), raw)
     count_weight, weights = _weights(aggregate)
-    needs.want(source.noised, count_weight * len(source.count))
+    needs.statistics[source.noised] += count_weight * len(source.count)
     if kind is AggregateKind.COUNT:
         return Linear(parts=source.count, counts=True)
     products = kind in MOMENTS or kind in PAIRS
@@ -441,7 +455,7 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
         total = Total(population=source.population, factors=pair)
         # values in [low, high], shifted by the middle, have half the sensitivity
         total = replace(total, offset=sum(total.range) // 2)
-        needs.want(total, _ONE)
+        needs.statistics[total] += _ONE
         second.append(total)
     return Moment(kind=kind, count=source.count, first=sums, second=tuple(second))
 
@@ -456,13 +470,13 @@ def _centred(argument: Expression, weight: Fraction, source: CountSource, needs:
     """Return Σ(x-c) over the rows that are counted: from the halves that count them, or of its own."""
     noised = source.noised
     if isinstance(noised, Halves) and argument == noised.factor.expression:
-        needs.want(noised, 2 * weight)
+        needs.statistics[noised] += 2 * weight
         # around the exact middle of the range: (Σ(x-l) + Σ(x-u))/2
         middle = Fraction(noised.factor.first + noised.factor.last, 2)
         return Centred(factor=noised.factor, centre=middle, parts=((noised.above, _HALF), (noised.below, _HALF)))
     factor = Factor.centred(argument, weighted=needs.weighted, of_product=of_product)
     total = Total(population=source.population, factors=(factor,))
-    needs.want(total, weight)
+    needs.statistics[total] += weight
     return Centred(factor=factor, centre=Fraction(factor.centre), parts=((total, _ONE),))
 
 
@@ -504,7 +518,7 @@ class _Demand:
     """The weights of all aggregates over one population."""
 
     count: Fraction = Fraction(0)
-    totals: dict[Expression, Fraction] = field(default_factory=dict)
+    totals: defaultdict[Expression, Fraction] = field(default_factory=_NOTHING)
     sums: int | None = 0  # how many sums there are; None where something else needs a count
 
     def add(self, aggregate: Aggregate) -> None:
@@ -512,7 +526,7 @@ class _Demand:
         count, totals = _weights(aggregate)
         self.count += count
         for argument, weight in totals.items():
-            self.totals[argument] = self.totals.get(argument, Fraction(0)) + weight
+            self.totals[argument] += weight
         self.sums = None if aggregate.kind is not AggregateKind.SUM or self.sums is None else self.sums + 1
 
     def cost(self, *, without: Expression | None = None) -> float:

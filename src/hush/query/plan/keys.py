@@ -28,7 +28,6 @@ A condition over one key expression and constants, ``WHERE MONTH(day) < 4 GROUP 
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,14 +66,13 @@ from hush.query.relations import (
     with_values,
 )
 from hush.query.relations import columns as columns_of
-from hush.query.types import Kind, Type, Value
+from hush.query.types import Kind, Type, Value, at_position
 
 MAX_KEYS = 10**6
 MANY_KEYS = 10**4
 """More public keys than that are chosen privately, unless the question wants them listed or there is no δ."""
 MAX_TRIED = 10**4
 """The most combinations that are evaluated to find the values of a range that can occur."""
-_EPOCH = dt.date(1970, 1, 1)
 _KEY = "\0key"
 
 
@@ -180,13 +178,10 @@ def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | Non
         return None
     # the grid points within the bounds
     first = -((-type_.lower) // step)
-    numbers = [index * step for index in range(first, first + count)]
-    if type_.kind is Kind.DATE:
-        try:
-            return tuple(_EPOCH + dt.timedelta(days=int(number)) for number in numbers)
-        except OverflowError:
-            return None
-    return tuple(numbers)
+    try:
+        return tuple(at_position(type_.kind, index * step) for index in range(first, first + count))
+    except OverflowError:  # a date beyond the calendar
+        return None
 
 
 def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -> tuple[Domain, ...] | None:
@@ -204,15 +199,15 @@ def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -
     return tuple(lists)
 
 
-def most_keys(public: tuple[Domain, ...], count: Callable[[Relation], int]) -> int:
-    """Return an upper bound on the number of public keys; ``count`` says how many rows a public relation has."""
+def most_keys(public: tuple[Domain, ...], matches: Callable[[Relation, Sequence[Expression]], int]) -> int:
+    """Return an upper bound on the number of public keys; ``matches`` counts rows of public tables."""
     size = 1
     for domain in public:
         if isinstance(domain, Looked):
             # the different keys that the table has, with NULL only where that is a key, and there always
             lookup, key = domain.lookup, domain.expression
             source = with_values(lookup.within or lookup.scan, [key])
-            rows = count(PerUnit(source=source, keys=((_KEY, key),), aggregates=()))
+            rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
             size *= rows + key.type.null_is_key
         else:
             size *= _size(domain)

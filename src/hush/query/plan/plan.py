@@ -51,7 +51,6 @@ from hush.query.plan.stability import (
     Limits,
     Matches,
     Noised,
-    Sensitivity,
     Statistic,
     TighterLimits,
     Total,
@@ -96,7 +95,6 @@ class Noise:
     statistics: tuple[Statistic, ...]
     """The statistics with this noise: one to three vectors over all groups."""
     law: GroupedNoise
-    sensitivity: Sensitivity
     epsilon: Fraction
 
 
@@ -136,7 +134,6 @@ class Plan:
     """The δ that the question spends from the budget: only for choosing private keys."""
     meant_at: Fraction
     """The δ of the (ε,δ) guarantee: ``delta`` plus the δ of Gaussian noise, which budgets do not count per question."""
-    items: tuple[PriceItem, ...]
     caveats: tuple[str, ...]
     confidence: float
     """How often an error bar holds."""
@@ -150,6 +147,16 @@ class Plan:
         return tuple(
             each.event
             for each in (*mechanisms, *(noise.law for noise in self.noises), *(draw.mechanism for draw in self.draws))
+        )
+
+    @property
+    def items(self) -> tuple[PriceItem, ...]:
+        """The price list: choosing keys, then the noises and the draws."""
+        keys = [] if self.selection is None else [self.selection]
+        return (
+            *(PriceItem(what="choosing keys", epsilon=each.epsilon, delta=each.delta) for each in keys),
+            *(PriceItem(what=_price_line(noise.noised), epsilon=noise.epsilon) for noise in self.noises),
+            *(PriceItem(what=_price_line(draw.choices), epsilon=draw.epsilon) for draw in self.draws),
         )
 
     def draw(self, choice: DrawnAggregate) -> Draw:
@@ -180,18 +187,24 @@ class Plan:
         return float(estimator.widened(sum_error(self.noise_of(estimator.parts), confidence)))
 
 
-class Funds(NamedTuple):
-    """What a question may use of its accounts, beside ε."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms:
+    """The terms of a question beside ε: δ, the noise that its accounts take, its limits, and its kind of keys."""
 
-    delta: Fraction = Fraction(0)
-    key_delta: Fraction = Fraction(0)
+    delta: Fraction
+    key_delta: Fraction
     """The part of δ for choosing private keys."""
-    gaussian: bool = True
+    gaussian: bool
     """Whether the accounts that pay take Gaussian noise."""
-    most_rho: Fraction | None = None
+    most_rho: Fraction | None
     """The zCDP that these accounts hold when they are empty."""
-    prefer_gaussian: bool = False
+    prefer_gaussian: bool
     """Whether numbers get Gaussian noise wherever there is a ρ for it."""
+    tighter: TighterLimits
+    keys: str | None
+    """Whether many public keys are listed ("public") or chosen ("private"); None decides by their number."""
+    matches: Matches
+    """The engine's number of rows of a public relation that agree on some expressions at most."""
 
     def rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
@@ -201,37 +214,21 @@ class Funds(NamedTuple):
         return rho if self.most_rho is None else min(rho, self.most_rho)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanTerms:
-    """The accounts, limits and kind of keys of a question, beside its price."""
-
-    funds: Funds
-    tighter: TighterLimits
-    keys: str | None
-    """Whether many public keys are listed ("public") or chosen ("private"); None decides by their number."""
-    matches: Matches
-    """The engine's number of rows of a public relation that agree on some expressions at most."""
-
-
-def at_price(
-    question: Question,
-    schema: Schema,
-    epsilon: Fraction,
-    confidence: float,
-    terms: PlanTerms,
-) -> Plan:
+def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: float, terms: PlanTerms) -> Plan:
     """Plan a question that costs ε."""
-    funds, tighter, matches = terms.funds, terms.tighter, terms.matches
-    public = _listed_keys(question, funds, terms.keys)
+    public, matches = _listed_keys(question, terms), terms.matches
     private_keys = public is None
-    key_count = None if public is None else most_keys(public, lambda relation: matches(relation, ()))
+    key_count = None if public is None else most_keys(public, matches)
 
     # what is computed, and how much one unit moves it
     by = [key for _, key in question.keys]
-    bounds = limits(question.relation, schema, keys=key_count, matches=matches, by=by, tighter=tighter)
+    bounds = limits(question.relation, schema, keys=key_count, matches=matches, by=by, tighter=terms.tighter)
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
-    if private_keys and not funds.key_delta:
-        raise _no_delta_for_keys(question, funds, terms.keys)
+    if private_keys and not terms.key_delta:  # that a key is shown would tell that somebody has it
+        wanted = "the question wants its keys chosen"
+        why = why_private(question.keys, question.relation) if terms.keys is None else wanted
+        way = ", and the question's own is 0: leave delta out" if terms.delta else ": use a budget with a delta"
+        raise UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
     if not (needs.statistics or needs.choices or private_keys):
         epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
 
@@ -239,11 +236,11 @@ def at_price(
     weights = [Fraction(1, 2)] * private_keys + list(needs.statistics.values()) + [Fraction(1)] * len(needs.choices)
     parts = [share * epsilon for share in shares(weights, 1 / 3)]
     selection = None
-    noise_delta = funds.delta if funds.gaussian else Fraction(0)
+    noise_delta = terms.delta if terms.gaussian else Fraction(0)
     if private_keys:
         # half for the selection's Gaussian threshold, half for the numbers
-        noise_delta = (funds.delta - funds.key_delta) / 2 if funds.gaussian else Fraction(0)
-        selection = _selection(parts.pop(0), funds.key_delta, noise_delta, bounds)
+        noise_delta = (terms.delta - terms.key_delta) / 2 if terms.gaussian else Fraction(0)
+        selection = _selection(parts.pop(0), terms.key_delta, noise_delta, bounds)
     numeric, drawn = sum(parts[: len(needs.statistics)], Fraction(0)), parts[len(needs.statistics) :]
 
     # where noise decides which rows are shown, bars are wider; those of quantiles are drawn with the answer, so their
@@ -260,13 +257,22 @@ def at_price(
         alone=_computed_together(question, estimators) | deciding if needs.choices else frozenset(),
         bounds=bounds,
     )
-    noises, draws, gaussian = _protected(needs, choosing, numeric, funds, noise_delta)
+    noises, draws, gaussian = _protected(needs, choosing, numeric, terms, noise_delta)
     spent = selection.delta if selection else Fraction(0)
     threshold = selection is not None and selection.gaussian
     meant_at = spent + noise_delta * (gaussian + threshold)
 
-    notes = caveats(question, bounds, estimators, draws, key_count, schema, tighter)
-    notes += _noise_caveats(winners)
+    notes = _caveats(question, bounds, estimators, draws, key_count, schema, terms.tighter)
+    if winners is not None and winners.ordered:
+        notes.append(
+            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
+            "cover that; ask for named groups to have a narrower one"
+        )
+    if winners is not None and winners.having:
+        notes.append(
+            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
+            "0; leave HAVING out to have narrower ones"
+        )
     if meant_at > spent:
         # draws may be paid for in zCDP without any Gaussian noise
         noisy = threshold or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
@@ -292,37 +298,30 @@ def at_price(
         epsilon=epsilon,
         delta=spent,
         meant_at=meant_at,
-        items=_price_items(noises, draws, selection),
         caveats=tuple(notes),
         confidence=confidence,
         winners=winners,
     )
 
 
-def _listed_keys(question: Question, funds: Funds, keys: str | None) -> tuple[Domain, ...] | None:
+def _listed_keys(question: Question, terms: PlanTerms) -> tuple[Domain, ...] | None:
     """Return the public keys; None where keys are chosen, for which an account with a δ pays."""
     public: tuple[Domain, ...] | None = None
-    if keys != "private" or not question.keys:
-        most_listed = MANY_KEYS if funds.key_delta and keys is None else MAX_KEYS
+    if terms.keys != "private" or not question.keys:
+        most_listed = MANY_KEYS if terms.key_delta and terms.keys is None else MAX_KEYS
         public = domains(question.keys, question.relation, most_listed)
-    if public is None and keys == "public":
+    if public is None and terms.keys == "public":
         raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
     return public
 
 
-def _no_delta_for_keys(question: Question, funds: Funds, keys: str | None) -> UnplannableError:
-    """Return the refusal of private keys without a δ: that a key is shown would tell that somebody has it."""
-    why = why_private(question.keys, question.relation) if keys is None else "the question wants its keys chosen"
-    way = ", and the question's own is 0: leave delta out" if funds.delta else ": use a budget with a delta"
-    return UnplannableError(f"{why}. To choose them privately needs a delta above 0{way}")
-
-
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
     """Return the mechanism that chooses keys: a noisy threshold where it shows keys with fewer units."""
-    needed = grouped.units_needed(epsilon, delta, bounds.cells)
-    rho = zcdp_budget(epsilon, meant_at) if meant_at and bounds.cells > 1 else Fraction(0)
+    cells = bounds.contribution.cells  # the groups that a neighbour may change
+    needed = grouped.units_needed(epsilon, delta, cells)
+    rho = zcdp_budget(epsilon, meant_at) if meant_at and cells > 1 else Fraction(0)
     if rho:
-        above = grouped.KeyThreshold.for_rho(rho, delta=delta, keys=bounds.cells)
+        above = grouped.KeyThreshold.for_rho(rho, delta=delta, keys=cells)
         if above.threshold <= min(needed, 2**40):
             return Selection(epsilon=epsilon, delta=delta, mechanism=above)
     if math.isinf(needed):
@@ -331,7 +330,7 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
             "raise epsilon, or ask the owner to declare the keys' values in the policy"
         )
     return Selection(
-        epsilon=epsilon, delta=delta, mechanism=grouped.KeySelection(epsilon=epsilon, delta=delta, keys=bounds.cells)
+        epsilon=epsilon, delta=delta, mechanism=grouped.KeySelection(epsilon=epsilon, delta=delta, keys=cells)
     )
 
 
@@ -359,24 +358,24 @@ def _computed_together(question: Question, estimators: tuple[Estimator, ...]) ->
 
 
 def _protected(
-    needs: Needs, choosing: DrawPlanner, numeric: Fraction, funds: Funds, delta: Fraction
+    needs: Needs, choosing: DrawPlanner, numeric: Fraction, terms: PlanTerms, delta: Fraction
 ) -> tuple[tuple[Noise, ...], tuple[Draw, ...], bool]:
     """Return the noise of statistics and the draws of choices, and whether their ε holds only at a δ.
 
     Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
     which is more than the sum of their parts.
     """
-    preferred, drawn = funds.prefer_gaussian, sum(choosing.shares.values(), Fraction(0))
-    noises, gaussian = _noises(needs, choosing.bounds, numeric, funds.rho(numeric, delta), preferred=preferred)
+    preferred, drawn = terms.prefer_gaussian, sum(choosing.shares.values(), Fraction(0))
+    noises, gaussian = _noises(needs, choosing.bounds, numeric, terms.rho(numeric, delta), preferred=preferred)
     if not choosing.shares:
         return noises, (), gaussian
     draws, divergent = choosing.made(), False
-    if rho := funds.rho(drawn, delta):
+    if rho := terms.rho(drawn, delta):
         others = choosing.made(rho)
         divergent = math.fsum(draw.error() for draw in others) < math.fsum(draw.error() for draw in draws)
         draws = others if divergent else draws
     if gaussian and divergent:
-        joint = funds.rho(numeric + drawn, delta) / (numeric + drawn)
+        joint = terms.rho(numeric + drawn, delta) / (numeric + drawn)
         noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=preferred)
         draws = choosing.made(joint * drawn)
     return noises, draws, gaussian or divergent
@@ -389,17 +388,17 @@ def _noises(
     contribution, weights = bounds.contribution, list(needs.statistics.values())
     laplace: list[Noise] = []
     for noised, share in zip(needs.statistics, shares(weights, 1 / 3), strict=True):
-        moved, part, statistics = sensitivity(noised, bounds), share * epsilon, members(noised)
-        law = GroupedLaplace.for_epsilon(part, sensitivity=moved.per_group, contribution=contribution)
-        laplace.append(Noise(noised=noised, statistics=statistics, law=law, sensitivity=moved, epsilon=part))
+        step, part = sensitivity(noised, bounds), share * epsilon
+        law = GroupedLaplace.for_epsilon(part, sensitivity=step, contribution=contribution)
+        laplace.append(Noise(noised=noised, statistics=members(noised), law=law, epsilon=part))
     # one number in one group always has Laplace noise: see the top of this module
-    single = len(weights) == 1 and bounds.cells == 1
+    single = len(weights) == 1 and contribution.cells == 1
     if not rho or not laplace or (single and not preferred):
         return tuple(laplace), False
     gaussian: list[Noise] = []
     errors: list[tuple[float, ...]] = []
     for pure, weight, share in zip(laplace, weights, shares(weights, 1 / 2), strict=True):
-        step, numbers = pure.sensitivity.per_group, len(pure.statistics)
+        step, numbers = pure.law.sensitivity, len(pure.statistics)
         normal = GroupedGaussian.for_rho(share * rho, sensitivity=step, contribution=contribution, numbers=numbers)
         gaussian.append(replace(pure, law=normal, epsilon=share * epsilon))
         errors.append(tuple(float(weight) * law.variance / step / step for law in (pure.law, normal)))
@@ -409,15 +408,6 @@ def _noises(
 
 
 # the plan in words
-
-
-def _price_items(noises: Sequence[Noise], draws: Sequence[Draw], selection: Selection | None) -> tuple[PriceItem, ...]:
-    """Return the price list: choosing keys, then the noises and the draws."""
-    items = [PriceItem(what=_price_line(noise.noised), epsilon=noise.epsilon) for noise in noises]
-    items += [PriceItem(what=_price_line(draw.choices), epsilon=draw.epsilon) for draw in draws]
-    if selection is not None:
-        items.insert(0, PriceItem(what="choosing keys", epsilon=selection.epsilon, delta=selection.delta))
-    return tuple(items)
 
 
 def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
@@ -451,7 +441,7 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
 
 
-def caveats(
+def _caveats(
     question: Question,
     bounds: Limits,
     estimators: tuple[Estimator, ...],
@@ -471,7 +461,17 @@ def caveats(
             f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
-    lines += _limit_caveats(question, bounds, unit, key_count, tighter)
+    if bounds.units is not Units.ALONE:
+        rows = f"{bounds.rows} row{'s' * (bounds.rows != 1)}"
+        line = f"each {unit} with more than {rows} in a group counts as {rows}"
+        if question.keys and (key_count is None or bounds.groups < key_count):
+            line += f", and counts in at most {bounds.groups} group{'s' * (bounds.groups != 1)}"
+        lines.append(line)
+    if bounds.matches > 1:
+        end = "and the limits grow with them"
+        if tighter != AS_DECLARED:
+            end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
+        lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
     lines += _value_caveats(question, bounds, estimators, unit)
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
@@ -485,25 +485,6 @@ def caveats(
     if bounds.units is not Units.ALONE:
         lines += _beyond_caveats(question, bounds, schema)
     return list(dict.fromkeys(lines))
-
-
-def _limit_caveats(
-    question: Question, bounds: Limits, unit: str, key_count: int | None, tighter: TighterLimits
-) -> list[str]:
-    """Return how many rows and groups of a unit count, and how many rows joins make of one."""
-    lines: list[str] = []
-    if bounds.units is not Units.ALONE:
-        rows = f"{bounds.rows} row{'s' * (bounds.rows != 1)}"
-        line = f"each {unit} with more than {rows} in a group counts as {rows}"
-        if question.keys and (key_count is None or bounds.groups < key_count):
-            line += f", and counts in at most {bounds.groups} group{'s' * (bounds.groups != 1)}"
-        lines.append(line)
-    if bounds.matches > 1:
-        end = "and the limits grow with them"
-        if tighter != AS_DECLARED:
-            end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
-        lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
-    return lines
 
 
 def _value_caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], unit: str) -> list[str]:
@@ -545,22 +526,6 @@ def _beyond_caveats(question: Question, bounds: Limits, schema: Schema) -> list[
                     f"{estimate} of the groups by {beyond.by} in {scan.table} were beyond max_groups = "
                     f"{beyond.limit}, and are left out"
                 )
-    return lines
-
-
-def _noise_caveats(winners: Winners | None) -> list[str]:
-    """Return why error bars are wider where noise decides which rows are shown."""
-    lines: list[str] = []
-    if winners is not None and winners.ordered:
-        lines.append(
-            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
-            "cover that; ask for named groups to have a narrower one"
-        )
-    if winners is not None and winners.having:
-        lines.append(
-            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
-            "0; leave HAVING out to have narrower ones"
-        )
     return lines
 
 

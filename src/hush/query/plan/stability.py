@@ -87,7 +87,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from typing import NamedTuple
 
 from hush.core import Grid, InvalidValueError, integer
 from hush.mechanisms.grouped import Contribution
@@ -158,11 +157,6 @@ class Limits:
     def contribution(self) -> Contribution:
         """The number of groups in which neighbours differ, for the mechanisms."""
         return Contribution(groups=self.groups, units=self.touched)
-
-    @property
-    def cells(self) -> int:
-        """How many groups a neighbour may change."""
-        return self.contribution.cells
 
     def rungs(self) -> list[TighterLimits]:
         """Return a few tighter limits that a question might ask for: 1 and the root of each, and 1 of both.
@@ -727,27 +721,13 @@ def members(noised: Noised) -> tuple[Statistic, ...]:
     return (noised.above, noised.below) if noised.others is None else (noised.above, noised.below, noised.others)
 
 
-class Sensitivity(NamedTuple):
-    """The sensitivity of a statistic's vector over all groups and members, in steps of its integers."""
+def sensitivity(noised: Noised, limits: Limits) -> int:
+    """Return how far one unit moves a statistic in one group, in ℓ₁ over all numbers noised together (step 5).
 
-    per_group: int
-    """The largest change by one unit in one group, in ℓ₁ over the members."""
-    l1: int
-    l2_squared: int
-    linf: int
-
-
-def sensitivity(noised: Noised, limits: Limits) -> Sensitivity:
-    """Return the sensitivity of a statistic within the limits of its question (step 5)."""
+    The mechanisms are given this and `Limits.contribution`, from which the change over all groups follows.
+    """
     # a unit counts once in a group, however many rows it has there; all else is a sum over at most ``rows`` weights
-    per_group = 1 if isinstance(noised, UnitCount) else limits.rows * noised.bound
-    return Sensitivity(
-        per_group=per_group,
-        l1=limits.cells * per_group,
-        # Replacing moves two units by up to ``groups`` coordinates each: largest where they are the same coordinates.
-        l2_squared=limits.groups * (limits.touched * per_group) ** 2,
-        linf=limits.touched * per_group,
-    )
+    return 1 if isinstance(noised, UnitCount) else limits.rows * noised.bound
 
 
 def line(type_: Type, expression: Expression | None = None) -> tuple[Fraction, Fraction, Fraction]:

@@ -47,7 +47,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Estimator, Linear, Mean, Moment
+from hush.query.plan.estimators import Estimator, Linear, support
 from hush.query.plan.keys import Domain, Listed
 from hush.query.plan.stability import Statistic
 from hush.query.question import Question
@@ -145,18 +145,3 @@ class Winners(NamedTuple):
     def _shown(self, candidates: int) -> int:
         after_offset = max(candidates - self.offset, 0)
         return after_offset if self.limit is None else min(self.limit, after_offset)
-
-
-def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
-    """Return the numbers with noise of their own that an aggregate is made of."""
-    match estimator:
-        case Linear():
-            parts = estimator.parts
-        case Mean():
-            parts = (*estimator.total.parts, *estimator.count)
-        case Moment():
-            sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
-            return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
-        case _:
-            return frozenset([estimator])
-    return frozenset(statistic for statistic, factor in parts if factor)

@@ -145,35 +145,32 @@ def called(node: exp.Expr) -> str:
 def refuse(node: object) -> QuestionError:
     """Return the refusal of a node that is not supported where it stands."""
     name = type(node).__name__
-    if isinstance(node, exp.Expr) and (refusal := split_refusal(node)) is not None:
-        return refusal
+    split = node.find(exp.Split, exp.StringToArray) if isinstance(node, exp.Expr) else None
+    if split is not None and not isinstance(node, exp.SplitPart):
+        # a stored row would become one row per separator of its text, so each row would set its own work and memory
+        separator = split.expression
+        mark = shown(separator) if isinstance(separator, exp.Literal) and separator.is_string else "','"
+        text = f"{mark} || {shown(split.this)} || {mark}"
+        return QuestionError(
+            f"A text is not split into a list: one row would become many. Got {shown(node)}.",
+            f"Rows that have each of some words are counted so: JOIN (VALUES ('first'), ('second')) AS words(word) ON "
+            f"CONTAINS({text}, {mark} || word || {mark}), and GROUP BY word. Words that are not listed are left out, "
+            "and one that a text has twice counts once. For all words let the owner keep a table with a row for each.",
+        )
     if name in REASONS:
         reason, hint = REASONS[name]
         return QuestionError(f"{reason} Got {shown(node)}.", hint)
-    if isinstance(node, exp.Func):
-        return _refuse_function(node)
-    return QuestionError(
-        f"{name} is not supported here: {shown(node)}.", "See docs/sql.md for everything that can be asked."
-    )
-
-
-def split_refusal(node: exp.Expr) -> QuestionError | None:
-    """Return the refusal of a text that is split into a list, with the question to ask instead; None without one.
-
-    A stored row would become one row per separator of its text, so that each row would set its own work and memory.
-    """
-    split = node.find(exp.Split, exp.StringToArray)
-    if split is None or isinstance(node, exp.SplitPart):
-        return None
-    separator = split.expression
-    mark = shown(separator) if isinstance(separator, exp.Literal) and separator.is_string else "','"
-    text = f"{mark} || {shown(split.this)} || {mark}"
-    return QuestionError(
-        f"A text is not split into a list: one row would become many. Got {shown(node)}.",
-        f"Rows that have each of some words are counted so: JOIN (VALUES ('first'), ('second')) AS words(word) ON "
-        f"CONTAINS({text}, {mark} || word || {mark}), and GROUP BY word. Words that are not listed are left out, and "
-        "one that a text has twice counts once. For all words let the owner keep a table with a row for each.",
-    )
+    if not isinstance(node, exp.Func):
+        return QuestionError(f"{name} is not supported here: {shown(node)}.", _SEE)
+    name = called(node)
+    names = {name.upper(), node.sql_name()}
+    for reason, pattern in _FORBIDDEN.items():
+        if any(map(re.compile(pattern).match, names)):
+            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else nearest(name) or _SEE
+            return QuestionError(f"{name} is not allowed: it {reason}.", hint)
+    spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in names)
+    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
+    return QuestionError(f"There is no function {name} here.", hint)
 
 
 def is_set(value: Any) -> bool:
@@ -284,19 +281,6 @@ for _names, _form in {
     "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
 }.items():
     _NEAREST |= dict.fromkeys(_names.split(), _form)
-
-
-def _refuse_function(node: exp.Func) -> QuestionError:
-    """Return the refusal of a function, with the reason or the nearest supported one."""
-    name = called(node)
-    names = {name.upper(), node.sql_name()}
-    for reason, pattern in _FORBIDDEN.items():
-        if any(map(re.compile(pattern).match, names)):
-            hint = "Write the date itself, such as DATE '2024-12-31'." if reason == _TIME else nearest(name) or _SEE
-            return QuestionError(f"{name} is not allowed: it {reason}.", hint)
-    spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in names)
-    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
-    return QuestionError(f"There is no function {name} here.", hint)
 
 
 def nearest(name: str) -> str:

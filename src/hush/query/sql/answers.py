@@ -19,18 +19,21 @@ from hush.query.answers.tree import (
     Composed,
     Computed,
     Matched,
+    Meanings,
     Qualified,
     Regrouped,
     Sorted,
     Stacked,
     Windowed,
+    meaning_of,
+    meanings,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, with_columns
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, with_columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
-from hush.query.relations import Named, pruned, used, with_sources
+from hush.query.relations import Named, pruned, sources, used, with_sources
 from hush.query.released import for_engine, noisy
 from hush.query.sql.names import Answers, Context
 
@@ -66,7 +69,7 @@ def level(question: Question, context: Context) -> tuple[AnswerTable, Columns]:
     meanings: dict[Expression, Expression] = {}
     for name, each in zip(names, released, strict=True):
         columns.append(AnswerColumnName(name=name, type=each.type, noisy=each.source == "aggregate"))
-        meanings[each] = columns[-1].column
+        meanings[each] = Column(name, each.type)
     return Asked(question=number, columns=tuple(columns)), meanings
 
 
@@ -89,7 +92,15 @@ def levels(
     """
     released = _released(question)
     keys = released[: len(question.keys)]
-    parts = _parts_for_engine(expressions)
+    # functions of keys and aggregates that an engine computes, as of texts: each level has its own
+    parts: dict[Call, None] = {}
+    stack = list(expressions)
+    while stack:
+        expression = stack.pop()
+        if isinstance(expression, Call) and for_engine(expression):
+            parts[expression] = None
+        elif isinstance(expression, Call):
+            stack.extend(expression.arguments)
     columns = [
         AnswerColumnName(
             name=context.fresh(each.source),
@@ -119,19 +130,6 @@ def levels(
         unique = [context.fresh(column.name) for column in columns]
         sources.append(Computed(source=table, columns=tuple(zip(unique, computed, strict=True))))
     return Stacked(sources=tuple(sources), columns=tuple(columns), levels=True), meanings
-
-
-def _parts_for_engine(expressions: Sequence[Expression]) -> list[Call]:
-    """Return the functions of keys and aggregates that an engine computes, as of texts; each level has its own."""
-    parts: dict[Call, None] = {}
-    stack = list(expressions)
-    while stack:
-        expression = stack.pop()
-        if isinstance(expression, Call) and for_engine(expression):
-            parts[expression] = None
-        elif isinstance(expression, Call):
-            stack.extend(expression.arguments)
-    return list(parts)
 
 
 def over_columns(expression: Expression, columns: Columns) -> Expression:
@@ -202,46 +200,39 @@ def row_keys(table: AnswerTable) -> frozenset[str] | None:
 
 
 def asked(answers: Answers, context: Context) -> Question | Composed:
-    """Return the question of a table of answers: a plain one if all steps work row by row, else a composed one."""
-    flat = None if context.awaited else _flattened(answers, context.questions)
-    if flat is not None:
-        return flat
-    table = _pushed_down(answers.table, context)[0]
-    awaited = tuple((_pushed_down(awaited_table, context)[0], column) for awaited_table, column in context.awaited)
-    return Composed(
-        data=context.schema.data,
-        questions=tuple(context.questions),
-        table=table,
-        outputs=tuple(answers.names),
-        awaited=awaited,
-    )
+    """Return the question of a table of answers: a plain one if all steps work row by row, else a composed one.
 
-
-def _flattened(answers: Answers, questions: Sequence[Question]) -> Question | None:
-    """Return the one question that everything can be put into; None if rows are compared or cut before the end."""
-    table = answers.table
-    steps: list[AnswerTable] = []
-    # the steps that look at one row at a time, the last one first
-    while isinstance(table, Computed | Qualified | Sorted):
+    All steps are put into one question, unless rows are compared with each other, or cut before the end.
+    """
+    table, steps = answers.table, list[Computed | Qualified | Sorted]()
+    chosen = cut_early = False
+    while isinstance(table, Computed | Qualified | Sorted):  # those that look at one row at a time, the last one first
         steps.append(table)
+        # of the steps that choose or sort rows, the last one alone may cut
+        cut_early |= chosen and isinstance(table, Sorted) and (table.limit is not None or table.offset > 0)
+        chosen |= not isinstance(table, Computed)
         table = table.source
-    if not isinstance(table, Asked):
-        return None
-    question = questions[table.question]
+    if context.awaited or cut_early or not isinstance(table, Asked):
+        table = _pushed_down(answers.table, context)[0]
+        awaited = tuple((_pushed_down(each, context)[0], column) for each, column in context.awaited)
+        return Composed(
+            data=context.schema.data,
+            questions=tuple(context.questions),
+            table=table,
+            outputs=tuple(answers.names),
+            awaited=awaited,
+        )
+    question = context.questions[table.question]
     meaning = dict(question.outputs)
     conditions: list[Expression] = []
     order: tuple[Ordering, ...] = ()
     limit, offset = None, 0
     for step in reversed(steps):
         if isinstance(step, Computed):
-            before, meaning = meaning, {}
-            for name, each in step.columns:
-                meaning[name] = with_columns(each, before)
-        elif limit is not None or offset:
-            return None
+            meaning = {name: with_columns(each, meaning) for name, each in step.columns}
         elif isinstance(step, Qualified):
             conditions.append(with_columns(step.condition, meaning))
-        elif isinstance(step, Sorted):
+        else:
             if step.order:
                 order = tuple(replace(ordering, by=with_columns(ordering.by, meaning)) for ordering in step.order)
             limit, offset = step.limit, step.offset
@@ -250,107 +241,51 @@ def _flattened(answers: Answers, questions: Sequence[Question]) -> Question | No
     return replace(question, outputs=outputs, having=having, order=order, limit=limit, offset=offset)
 
 
-_Meanings = Mapping[str, tuple[int, Expression, bool]]
-"""For each column a question, the column as an expression over its outputs, and whether an outer join may leave both
-out of a row."""
-
-
-def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, _Meanings]:
+def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Meanings]:
     """Return a table in which functions of texts and dates, and casts, are outputs of the questions themselves.
 
     The second result is the meaning of its columns.
     """
-    match table:
-        case Asked():
-            outputs = context.questions[table.question].outputs
-            pairs = zip(table.columns, outputs, strict=False)
-            return table, {column.name: (table.question, output, False) for column, (_, output) in pairs}
-        case Stacked():
-            return with_sources(table, lambda source: _pushed_down(source, context)[0]), {}
-        case Matched():
-            (first, of_first), (second, of_second) = (
-                _pushed_down(table.left, context),
-                _pushed_down(table.right, context),
-            )
-            both = {number for number, *_ in of_first.values()} & {number for number, *_ in of_second.values()}
-            left_out = (table.how == "full", table.how in {"left", "full"})
-            # where both sides read one question, a row has two of its groups, and a name would not say which
-            known = {
-                name: (number, output, optional or outer)
-                for side, outer in zip((of_first, of_second), left_out, strict=True)
-                for name, (number, output, optional) in side.items()
-                if number not in both
-            }
-            return replace(table, left=first, right=second), known
-    source, meanings = _pushed_down(table.source, context)
+    below = [_pushed_down(source, context) for source in sources(table)]
+    inside = [known for _, known in below]
+    known = meanings(table, inside, context.questions)
 
     def pushed(expression: Expression) -> Expression:
-        return _pushed(expression, meanings, context)
+        """Return an expression over columns with functions for the engine replaced by outputs."""
+        if not isinstance(expression, Call):
+            return expression
+        if not for_engine(expression):
+            return Call(expression.op, tuple(map(pushed, expression.arguments)), expression.type)
+        meaning = meaning_of(expression, inside[0])
+        # a name of an output would not say which of two groups of one question is meant
+        if len(meaning) != 1 or meaning[0].side or noisy(meaning[0].expression):
+            raise QuestionError(
+                "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
+                "Compute it in the inner question, from its keys.",
+            )
+        number, output = meaning[0].question, meaning[0].expression
+        question = context.questions[number]
+        name = next((name for name, known in question.outputs if known == output), None)
+        if name is None:
+            name = context.fresh("output")
+            context.questions[number] = replace(question, outputs=(*question.outputs, (name, output)))
+        return Column(name, expression.type)
 
+    changed = iter(below)
+    table = with_sources(table, lambda _: next(changed)[0])
     match table:
         case Qualified():
-            return replace(table, source=source, condition=pushed(table.condition)), meanings
+            table = replace(table, condition=pushed(table.condition))
         case Sorted():
             order = tuple(replace(ordering, by=pushed(ordering.by)) for ordering in table.order)
-            return replace(table, source=source, order=order), meanings
+            table = replace(table, order=order)
         case Computed():
-            columns = tuple((name, pushed(expression)) for name, expression in table.columns)
-            found = {name: _meaning(expression, meanings) for name, expression in table.columns}
-            known = {name: meaning for name, meaning in found.items() if meaning is not None}
-            return replace(table, source=source, columns=columns), known
+            table = replace(table, columns=tuple((name, pushed(each)) for name, each in table.columns))
         case Windowed():
-            windows = tuple((name, window.mapped(pushed)) for name, window in table.windows)
-            return replace(table, source=source, windows=windows), meanings
+            table = replace(table, windows=tuple((name, each.mapped(pushed)) for name, each in table.windows))
         case Regrouped():
             keys = tuple((name, pushed(key)) for name, key in table.keys)
-            folds = tuple((name, fold.mapped(pushed)) for name, fold in table.folds)
-            return replace(table, source=source, keys=keys, folds=folds), {}
-
-
-def _meaning(expression: Expression, meanings: _Meanings) -> tuple[int, Expression, bool] | None:
-    """Return the one question that an expression reads, and the expression over its outputs; None if there is none.
-
-    None, too, where an outer join may leave the question out, and the expression is not NULL then, as its outputs are.
-    """
-    names = columns_in(expression)
-    numbers = {meanings[name][0] if name in meanings else None for name in names}
-    number = numbers.pop() if len(numbers) == 1 else None
-    if number is None:
-        return None
-    optional = any(meanings[name][2] for name in names)
-    if optional and not _null_of_null(expression):
-        return None
-    return number, with_columns(expression, {name: meanings[name][1] for name in names}), optional
-
-
-_SKIPPING_NULL = {Op.AND, Op.OR, Op.CASE, Op.COALESCE, Op.LEAST, Op.GREATEST}
-
-
-def _null_of_null(expression: Expression) -> bool:
-    """Return whether an expression is surely NULL where its columns are."""
-    if not isinstance(expression, Call):
-        return isinstance(expression, Column) or is_null(expression)
-    if expression.op in {Op.IS_NULL, Op.NULL_IF}:
-        return expression.op is Op.NULL_IF and _null_of_null(expression.arguments[0])
-    return (all if expression.op in _SKIPPING_NULL else any)(map(_null_of_null, expression.arguments))
-
-
-def _pushed(expression: Expression, meanings: _Meanings, context: Context) -> Expression:
-    if not isinstance(expression, Call):
-        return expression
-    if not for_engine(expression):
-        arguments = tuple(_pushed(argument, meanings, context) for argument in expression.arguments)
-        return Call(expression.op, arguments, expression.type)
-    meaning = _meaning(expression, meanings)
-    if meaning is None or noisy(meaning[1]):
-        raise QuestionError(
-            "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
-            "Compute it in the inner question, from its keys.",
-        )
-    number, output, _ = meaning
-    question = context.questions[number]
-    name = next((name for name, known in question.outputs if known == output), None)
-    if name is None:
-        name = context.fresh("output")
-        context.questions[number] = replace(question, outputs=(*question.outputs, (name, output)))
-    return Column(name, expression.type)
+            table = replace(table, keys=keys, folds=tuple((name, fold.mapped(pushed)) for name, fold in table.folds))
+        case _:
+            pass
+    return table, known

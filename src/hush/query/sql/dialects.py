@@ -37,6 +37,7 @@ from hush.core import InvalidValueError, exact
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Expression, Literal, Op, Released, pieces
 from hush.query.functions import call, constant
+from hush.query.functions.dates import UNITS
 from hush.query.question import AggregateKind, Question
 from hush.query.relations import Filter, Join, Project, relations_in
 from hush.query.sql.allow_list import WRITTEN, called, identifier, is_set, shown
@@ -578,8 +579,16 @@ def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
     elif isinstance(node, exp.Sub) and isinstance(value, Call) and value.op is Op.DATE_DIFF:
         if dialect in {"bigquery", "spark", "tsql"}:
             raise _refuse(node, dialect, "dates are not subtracted as numbers of days there; write DATE_DIFF")
-    elif COMPLETE in node.meta and isinstance(value, Call):
-        value = _completed(node, value, dialect)
+    elif COMPLETE in node.meta and isinstance(value, Call):  # of months, quarters and years the complete ones count
+        unit, *sides = value.arguments
+        if any(side.type.kind is not Kind.DATE for side in sides):
+            raise _refuse(node, dialect, "it counts complete units of time; of dates, CAST(x AS DATE), it is read")
+        component, size = UNITS[str(unit.value)] if isinstance(unit, Literal) else (1, 1)
+        if component == 0:
+            # months·32 + days, over 32: as |days| < 32, an incomplete month is cut off towards zero
+            months = call(Op.MULTIPLY, call(Op.DATE_DIFF, constant("month"), *sides), constant(Fraction(32)))
+            days = call(Op.SUBTRACT, call(Op.DAY, sides[1]), call(Op.DAY, sides[0]))
+            value = call(Op.DIVIDE_WHOLE, call(Op.ADD, months, days), constant(Fraction(32 * size)))
     if dialect not in _TYPED or not value.type.kind.numeric:
         return value
     node.meta[SQL_TYPE] = number_type(node, value, dialect)
@@ -594,20 +603,6 @@ def _check_halves(node: exp.Expr, value: Expression, type_: str) -> None:
     if type_ == "fraction" and not any(isinstance(piece, Released) for piece in pieces(value)):
         why = "halves of a float go to the even number, of a NUMERIC away from zero; cast what it rounds to one of them"
         raise _refuse(node, "postgres", why)
-
-
-def _completed(node: exp.Expr, difference: Call, dialect: str) -> Expression:
-    """Return the number of complete months, quarters or years between two dates."""
-    unit, first, last = difference.arguments
-    if any(side.type.kind is not Kind.DATE for side in (first, last)):
-        raise _refuse(node, dialect, "it counts complete units of time; of dates, CAST(x AS DATE), it is read")
-    size = {"month": 1, "quarter": 3, "year": 12}.get(str(unit.value)) if isinstance(unit, Literal) else None
-    if size is None:
-        return difference
-    # months·32 + days, over 32: as |days| < 32, an incomplete month is cut off towards zero
-    months = call(Op.MULTIPLY, call(Op.DATE_DIFF, constant("month"), first, last), constant(Fraction(32)))
-    days = call(Op.SUBTRACT, call(Op.DAY, last), call(Op.DAY, first))
-    return call(Op.DIVIDE_WHOLE, call(Op.ADD, months, days), constant(Fraction(32 * size)))
 
 
 def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Expression:
@@ -679,14 +674,14 @@ class PrivacyOptions(NamedTuple):
     unit: str | None = None
 
 
-def privacy_options(text: str, dialect: str) -> tuple[str, PrivacyOptions]:
+def privacy_options(text: str) -> tuple[str, PrivacyOptions]:
     """Return a question without BigQuery's privacy clause, and the options of that clause.
 
-    >>> text, said = privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t", "bigquery")
+    >>> text, said = privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t")
     >>> text, said.epsilon
     ('SELECT COUNT(*) FROM t', Fraction(1, 1))
     """
-    if str(dialect).lower() != "bigquery" or not isinstance(text, str) or not _WORDS.search(text):
+    if not _WORDS.search(text):
         return text, PrivacyOptions()
     words = only_words(text, "bigquery")
     clauses = list(_CLAUSE.finditer(words))

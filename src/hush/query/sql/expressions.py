@@ -27,7 +27,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
 from hush.query.functions import FUNCTIONS, REWRITES, all_of, call, cast, constant, folded, negated
-from hush.query.functions.dates import TIME_UNITS
+from hush.query.functions.dates import TIME_UNITS, UNITS
 from hush.query.functions.record import Reading, Rewrite, is_null, wanted_arguments
 from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
@@ -49,7 +49,7 @@ from hush.query.sql.allow_list import (
     shown,
 )
 from hush.query.sql.dialects import castable, divided, meant
-from hush.query.sql.names import MAX_TEXT_COPIES, Binding, Context, Partner, Scope, UnitName
+from hush.query.sql.names import Binding, Context, Partner, Scope, UnitName
 from hush.query.sql.text import DEFAULT, read_expression
 from hush.query.types import Kind, Type
 
@@ -192,23 +192,19 @@ def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
 class Converter(ABC):
     """Turns sqlglot's expressions into ours, by the readers of their classes."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
+    context: Context
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
         try:
-            return self.meant(node, READERS.get(type(node), _other)(self, node))
+            expression = READERS.get(type(node), _other)(self, node)
+            if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):  # there its meaning depends on types
+                expression = meant(node, expression, self.context.dialect)
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
             raise
-
-    def meant(self, node: object, expression: Expression) -> Expression:
-        """Return what an expression means in the question's dialect, where that depends on types."""
-        if self.context.dialect == DEFAULT or not isinstance(node, exp.Expr):
-            return expression
-        return meant(node, expression, self.context.dialect)
+        return expression
 
     def condition(self, node: object) -> Expression:
         """Return an expression that is true or false."""
@@ -262,7 +258,7 @@ class _Template(Converter):
     """The definition of a function that abbreviates others, over its arguments."""
 
     def __init__(self, context: Context, arguments: Mapping[str, Expression]) -> None:
-        super().__init__(context)
+        self.context = context
         self._arguments = arguments
 
     def convert(self, node: object) -> Expression:
@@ -278,9 +274,12 @@ class Rows(Converter):
     """Expressions over the rows of a relation."""
 
     def __init__(self, context: Context, scope: Scope, types: dict[str, Type] | None = None) -> None:
-        super().__init__(context)
+        self.context = context
         self.scope = scope
         self.types = columns(scope.relation) if types is None else types
+        self.aliases: dict[str, exp.Expr] = {}
+        """Results that may be called by their names."""
+        self.aliases_first = False
         self._converted: dict[int, tuple[object, Expression]] = {}
 
     def convert(self, node: object) -> Expression:
@@ -300,11 +299,24 @@ class Rows(Converter):
         return self.context.subqueries().value(self, node)
 
     def column(self, node: exp.Column) -> Expression:
-        """Return a column of the relation; the unit cannot be had."""
+        """Return a column of the relation, or the result of that name; the unit cannot be had."""
         name, qualifier = identifier(node.this), node.args.get("table")
+        alias = self.aliases.get(name.casefold()) if qualifier is None else None
+        if alias is not None and (self.aliases_first or self.scope.find(name) is None):
+            # inside an alias, names are columns: an alias cannot name itself
+            aliases, self.aliases = self.aliases, {}
+            try:
+                return self.convert(alias)
+            finally:
+                self.aliases = aliases
         quoted = bool(node.this.args.get("quoted"))
-        if quoted and self._is_text(node, name):
-            return constant(name)
+        if quoted and qualifier is None:  # meant as a text, where a value is expected, and no column is similar
+            parent = node.parent
+            compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
+            chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
+            similar = self.scope.find(name) is not None or did_you_mean(name, self.scope.spellings())
+            if (compared or chosen) and not similar:
+                return constant(name)
         binding = self.scope.require(name, None if qualifier is None else identifier(qualifier), quoted=quoted)
         if isinstance(binding, Partner):
             full = shown(node)
@@ -320,15 +332,6 @@ class Rows(Converter):
                 f"and GROUP BY {name} in a subquery.",
             )
         return Column(binding, self.types[binding])
-
-    def _is_text(self, node: exp.Column, name: str) -> bool:
-        """Return whether a double-quoted name is meant as a text: a value is expected, and no column is similar."""
-        parent = node.parent
-        compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
-        chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
-        if is_set(node.args.get("table")) or not (compared or chosen):
-            return False
-        return self.scope.find(name) is None and not did_you_mean(name, self.scope.spellings())
 
     def binding(self, node: object) -> Binding | None:
         """Return the binding of a name; None for a node that is no name, and for a name that no source has."""
@@ -468,7 +471,7 @@ def _sum(to: Converter, node: exp.Expr) -> Expression:
     if not adds and first.type.kind is second.type.kind is Kind.DATE:
         return call(Op.DATE_DIFF, constant("day"), second, first)
     if adds and to.context.dialect == "tsql" and first.type.kind is second.type.kind is Kind.TEXT:
-        return _concatenated(to, [first, second])
+        return call(Op.CONCAT, first, second)
     return folded(Op.ADD if adds else Op.SUBTRACT, first, second)
 
 
@@ -712,15 +715,7 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Concat) and text.type.nullable:  # CONCAT() skips NULLs
             text = call(Op.COALESCE, text, constant(""))
         texts.append(text)
-    return _concatenated(to, texts)
-
-
-def _concatenated(to: Converter, texts: Sequence[Expression]) -> Expression:
-    """Return concatenated texts; refuse a text that would grow without limit from step to step."""
-    text = call(Op.CONCAT, *texts)
-    if to.context.text_copies(text) > MAX_TEXT_COPIES:
-        raise QuestionError(f"More than {MAX_TEXT_COPIES} texts are strung together.", "Concatenate fewer columns.")
-    return text
+    return call(Op.CONCAT, *texts)
 
 
 @_reads(exp.Trim)
@@ -738,18 +733,6 @@ def _trim(to: Converter, node: exp.Trim) -> Expression:
 
 # Dates and intervals
 
-_SECOND = 10**6
-_UNITS: dict[str, tuple[int, int]] = {
-    "year": (0, 12),
-    "quarter": (0, 3),
-    "month": (0, 1),
-    "week": (1, 7),
-    "day": (1, 1),
-    "hour": (2, 3600 * _SECOND),
-    "minute": (2, 60 * _SECOND),
-    "second": (2, _SECOND),
-}
-"""For each unit of time its component of an interval (months, days, microseconds), and its size there."""
 _AMOUNTS = re.compile(r"\s*([+-]?\d{1,18})\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -785,7 +768,7 @@ def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
         amounts = [(str(value.value) if isinstance(value, Literal) else "", str(unit.this))]
     components = [0, 0, 0]
     for count, name in amounts:
-        known_unit = _UNITS.get(name.casefold().removesuffix("s"))
+        known_unit = UNITS.get(name.casefold().removesuffix("s"))
         if known_unit is None or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
             break
         components[known_unit[0]] += int(count) * known_unit[1]
@@ -793,7 +776,7 @@ def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
         if amounts:
             return components[0], components[1], components[2]
     raise QuestionError(
-        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in _UNITS)}; got {shown(node)}.",
+        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in UNITS)}; got {shown(node)}.",
         "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
     )
 
@@ -851,13 +834,13 @@ def _bucket(to: Converter, node: exp.DateBin) -> Expression:
     if isinstance(width, exp.Interval):
         months, days, microseconds = interval_parts(to, width)
         wanted = months, dt.timedelta(days=days, microseconds=microseconds)
-        for name, (component, size) in _UNITS.items():
+        for name, (component, size) in UNITS.items():
             one = [size if index == component else 0 for index in range(3)]
             if wanted == (one[0], dt.timedelta(days=one[1], microseconds=one[2])):
                 unit = name
     if unit is None:
         raise QuestionError(
-            f"{shown(node)} has buckets of another width than one {', '.join(_UNITS)}.",
+            f"{shown(node)} has buckets of another width than one {', '.join(UNITS)}.",
             "Number them: FLOOR(DATE_DIFF('day', DATE '2000-01-03', d) / 10) for buckets of ten days.",
         )
     return to.convert(exp.TimestampTrunc(this=node.expression, unit=exp.Var(this=unit)))

@@ -315,10 +315,9 @@ def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Seq
                 f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
             )
     items = _expanded(select, scope)
-    aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
-    rows = RowsWithWindows(context, scope, aliases, named_windows(select))
+    rows = RowsWithWindows(context, scope, named_windows(select))
     results = [(name, rows.result(result)) for name, result in items]
-    rows.names_results = True
+    rows.aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
     condition = rows.condition_of(select, "qualify")
     relation: Relation = rows.relation()
     if condition is not None:
@@ -476,14 +475,23 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     if not every and private(members[0].relation) and all(shape):
         raise _of_different_units(word, context)
     context.grow()
-    types = [columns(member.relation) for member in members]
-    merged = tuple((name, _common_type(name, [own[name] for own in types])) for name in unique)
+    merged = []
+    for name in unique:
+        types = [columns(member.relation)[name] for member in members]
+        kinds = {type_.kind for type_ in types}
+        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+            disagreement = " and ".join(sorted(kind.value for kind in kinds))
+            raise QuestionError(
+                f"The parts of UNION ALL disagree about '{name}': {disagreement}.", "Cast it in one of them."
+            )
+        common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
+        merged.append((name, common))
     named = iter(unique)
     pairs = zip(first.names, shape, strict=True)
     bindings = [(name, next(named) if is_column else UnitName.HERE) for (name, _), is_column in pairs]
     sources = tuple(member.relation for member in members)
     if every:
-        return Derived(UnionAll(sources=sources, columns=merged), bindings)
+        return Derived(UnionAll(sources=sources, columns=tuple(merged)), bindings)
     grouped, keys = _equal_rows_once(query, sources, merged, context)
     by_name: dict[Binding, Expression] = dict(zip(unique, keys, strict=True))
     results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
@@ -505,19 +513,8 @@ def _of_different_units(word: str, context: Context) -> QuestionError:
     return QuestionError(f"{word} would make one row of equal rows of different units.", hint)
 
 
-def _common_type(name: str, types: Sequence[Type]) -> Type:
-    """Return the type of a column of all parts; refuse parts that have it of different kinds."""
-    kinds = {type_.kind for type_ in types}
-    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-        disagreement = " and ".join(sorted(kind.value for kind in kinds))
-        raise QuestionError(
-            f"The parts of UNION ALL disagree about '{name}': {disagreement}.", "Cast it in one of them."
-        )
-    return either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
-
-
 def _equal_rows_once(
-    query: exp.SetOperation, sources: tuple[Relation, ...], merged: tuple[tuple[str, Type], ...], context: Context
+    query: exp.SetOperation, sources: tuple[Relation, ...], merged: Sequence[tuple[str, Type]], context: Context
 ) -> tuple[Relation, list[Column]]:
     """Return one row for equal rows of a unit, as far as the operation keeps it, and its columns in their order."""
     side, compares = context.fresh("side"), not isinstance(query, exp.Union)
@@ -532,8 +529,6 @@ def _equal_rows_once(
         sources = tuple(numbered)
         merged_types[side] = either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)
     keys = [(context.fresh(name), Column(name, type_)) for name, type_ in merged]
-    for name, column in keys:
-        context.copies[name] = context.copies.get(column.name, 1)
     aggregates = []
     for kind in (ExactKind.MIN, ExactKind.MAX) if compares else ():
         argument = Column(side, merged_types[side])

@@ -39,6 +39,7 @@ from hush.query.relations import (
     exact_type,
 )
 from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, nearest, only, refuse, shown
+from hush.query.sql.dialects import meant
 from hush.query.sql.expressions import QUANTILES, Converter, Rows, aggregate_arguments, has_aggregate, record_of
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
 from hush.query.sql.windows import Windows, spread
@@ -437,7 +438,7 @@ class Grouped(Converter):
     """Expressions over keys and aggregates; a subclass has the expressions for a key and for an aggregate."""
 
     def __init__(self, rows: Rows, keys: Sequence[Expression]) -> None:
-        super().__init__(rows.context)
+        self.context = rows.context
         self.rows = rows
         self.keys = list(keys)
         self.aliases: dict[str, exp.Expr] = {}
@@ -481,7 +482,7 @@ class Grouped(Converter):
         """Return the result that a name means; no names of results stand inside it."""
         aliases, self.aliases = self.aliases, {}
         try:
-            return self.meant(node, self.convert(alias))
+            return meant(node, self.convert(alias), self.context.dialect)
         finally:
             self.aliases = aliases
 
@@ -512,12 +513,16 @@ class Grouped(Converter):
 
 
 class WithinUnit(Grouped):
-    """Expressions over the keys and exact aggregates of one unit."""
+    """Expressions over the keys and exact aggregates of one unit.
 
-    def __init__(self, rows: Rows, keys: Sequence[Named], *, empty: bool = False) -> None:
+    ``outside`` it, they are expressions of the rows to which the aggregates are joined, by a LEFT JOIN.
+    """
+
+    def __init__(self, rows: Rows, keys: Sequence[Named], *, outside: bool = False) -> None:
         super().__init__(rows, [expression for _, expression in keys])
         self.named_keys = list(keys)
-        self.empty = empty
+        self.outside = outside
+        self.empty = not keys and not rows.scope.private
         """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""
         self.aggregates: dict[ExactAggregate, str] = {}
         self.firsts: dict[OwnWindow, str] = {}
@@ -538,10 +543,13 @@ class WithinUnit(Grouped):
         exact = self._value_at_end(node) if is_arg else self._exact(node)
         if exact not in self.aggregates:
             self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
-            if exact.argument is not None:
-                self.context.copies[self.aggregates[exact]] = self.context.text_copies(exact.argument)
         name = self.aggregates[exact]
-        return Column(name, self.narrowed.get(name, exact.type))
+        if not self.outside:
+            return Column(name, self.narrowed.get(name, exact.type))
+        # without rows a count is 0, others are NULL
+        outer = Column(name, exact.type.or_null(named=True))
+        counts = exact.kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}
+        return call(Op.COALESCE, outer, constant(Fraction(0))) if counts else outer
 
     def _exact(self, node: exp.Expr) -> ExactAggregate:
         """Return an aggregate within one unit; FILTER becomes CASE."""
@@ -616,7 +624,6 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
             continue
         name = context.fresh(expression.name if isinstance(expression, Column) else "key")
         keys.append((name, expression))
-        context.copies[name] = context.text_copies(expression)
         if context.is_link(expression):
             context.links[name] = context.links[expression.name]
             grouped_by_unit = True  # a key on the way to the unit belongs to one
@@ -636,7 +643,7 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
             if unit
             else "Here every row is a unit, so nothing is left to group.",
         )
-    grouped = WithinUnit(rows, keys, empty=not keys and not scope.private)
+    grouped = WithinUnit(rows, keys)
     grouped.aliases = {item.name.casefold(): item.node for item in items if item.named}
     condition = grouped.condition_of(select, "having")
     grouped.aliases = {}

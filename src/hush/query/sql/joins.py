@@ -324,14 +324,14 @@ def on(first: Scope, second: Scope, nodes: Sequence[exp.Expr], context: Context)
     rows = Rows(context, both, columns(first.relation) | columns(second.relation))
 
     def equates(node: exp.EQ) -> bool:
-        owners = [_owners(column_name(side), [first, second]) for side in (node.this, node.expression)]
-        for side, sides in zip((node.this, node.expression), owners, strict=True):
+        sides_of = [owners(column_name(side), [first, second]) for side in (node.this, node.expression)]
+        for side, sides in zip((node.this, node.expression), sides_of, strict=True):
             if len(sides) > 1:
                 name = (column_name(side) or ("",))[0].casefold()
                 raise QuestionError(
                     f"'{name}' is the unit of both sides.", f"Write a.{name} = b.{name}, or USING ({name})."
                 )
-        if set.union(*owners) != {0, 1}:
+        if set.union(*sides_of) != {0, 1}:
             raise QuestionError(f"{shown(node)} compares a unit with itself.", "Name both tables: a.unit = b.unit.")
         return True
 
@@ -422,25 +422,25 @@ def _sources_of(node: exp.Expr, items: Sequence[Scope]) -> frozenset[int] | None
         if isinstance(child, exp.Query):
             return None
         if isinstance(child, exp.Column):
-            owners = _owners(column_name(child), items)
-            if len(owners) != 1:
+            holders = owners(column_name(child), items)
+            if len(holders) != 1:
                 return None
-            sources |= owners
+            sources |= holders
     return frozenset(sources)
 
 
-def _owners(column: tuple[str, str | None] | None, items: Sequence[Scope]) -> set[int]:
+def owners(column: tuple[str, str | None] | None, items: Sequence[Scope]) -> set[int]:
     """Return the sources that have a name; of the unit's names, those that store it, if any."""
     if column is None:
         return set()
     name, alias = column[0].casefold(), None if column[1] is None else column[1].casefold()
-    owners = [
+    holders = [
         (index, source)
         for index, item in enumerate(items)
         for source in item.sources
         if name in source.names and (alias is None or (source.alias or "").casefold() == alias)
     ]
-    return {index for index, source in owners if name in source.stored} or {index for index, _ in owners}
+    return {index for index, source in holders if name in source.stored} or {index for index, _ in holders}
 
 
 def _optional(scope: Scope, context: Context) -> Scope:

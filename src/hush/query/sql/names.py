@@ -19,19 +19,17 @@ from sqlglot import exp
 
 from hush.query.answers.tree import AnswerTable
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
-from hush.query.expressions import Call, Column, Expression, Op
+from hush.query.expressions import Column, Expression
 from hush.query.parameters import Binder
 from hush.query.question import Question
 from hush.query.relations import Named, Project, Relation, private
 from hush.query.schema import Schema, Target
 from hush.query.sql.allow_list import identifier, is_set, shown
 from hush.query.sql.text import DEFAULT
-from hush.query.types import Kind
 
 MAX_WORK = 60_000
 MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
-MAX_TEXT_COPIES = 32
 
 
 class UnitName(Enum):
@@ -109,8 +107,6 @@ class Context:
     parts: list[Part] = field(default_factory=list)
     """All parts named by WITH."""
     names: set[str] = field(default_factory=set)
-    copies: dict[str, int] = field(default_factory=dict)
-    """The number of texts concatenated in a derived column; one by default."""
     links: dict[str, Target] = field(default_factory=dict)
     """Foreign keys on the way to the unit, and the keys that they refer to, each with the key it stands for."""
     questions: list[Question] = field(default_factory=list)
@@ -144,13 +140,13 @@ class Context:
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
         """Undo all changes of this context on exit; only the work stays counted."""
-        state = self.relations, self.private_joins, set(self.names), dict(self.copies), dict(self.links)
+        state = self.relations, self.private_joins, set(self.names), dict(self.links)
         lists = [(entries, len(entries)) for entries in (self.parts, self.questions, self.awaited)]
         of_parts = [(part, part.used, part.answers) for part in self.parts]
         try:
             yield
         finally:
-            self.relations, self.private_joins, self.names, self.copies, self.links = state
+            self.relations, self.private_joins, self.names, self.links = state
             for entries, length in lists:
                 del entries[length:]
             for part, used, answers in of_parts:
@@ -168,17 +164,6 @@ class Context:
     def is_link(self, expression: Expression) -> TypeGuard[Column]:
         """Return whether an expression is a key on the way to the unit, and so belongs to one."""
         return isinstance(expression, Column) and expression.name in self.links
-
-    def text_copies(self, expression: Expression) -> int:
-        """Return the number of texts that an expression may concatenate: columns, constants, and numbers as text."""
-        if expression.type.kind is not Kind.TEXT:
-            return 0
-        if isinstance(expression, Column):
-            return self.copies.get(expression.name, 1)
-        if not isinstance(expression, Call):
-            return 1
-        copies = [self.text_copies(argument) for argument in expression.arguments]
-        return max(1, sum(copies) if expression.op is Op.CONCAT else max(copies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +206,7 @@ class Scope:
         if qualifier is None and key in self.merged:
             return self.merged[key]
         owners, bindings = [], []
-        for source in self._sources(qualifier):
+        for source in self.sources if qualifier is None else [self._named(qualifier)]:
             if key in source.names:
                 owners.append(source.alias or "…")
                 bindings.append(source.names[key][1])
@@ -238,7 +223,7 @@ class Scope:
         binding = self.find(name, qualifier)
         if binding is not None:
             return binding
-        for source in self._sources(qualifier):
+        for source in self.sources if qualifier is None else [self._named(qualifier)]:
             if (stored := source.unsupported.get(name.casefold())) is not None:
                 raise QuestionError(
                     f"Column '{name}' has the type {stored}, which hush does not support.",
@@ -260,12 +245,10 @@ class Scope:
         """Return all names of all sources, as they are spelled."""
         return [spelling for source in self.sources for spelling, _ in source.names.values()]
 
-    def _sources(self, alias: str | None) -> list[FromSource]:
-        if alias is None:
-            return self.sources
+    def _named(self, alias: str) -> FromSource:
         for source in self.sources:
             if source.alias is not None and source.alias.casefold() == alias.casefold():
-                return [source]
+                return source
         aliases = [source.alias for source in self.sources if source.alias]
         raise QuestionError(
             f"There is no table '{alias}' in FROM.",
@@ -313,7 +296,6 @@ def projected(
                 unique = Partner(unique)
             if given is None and result.name in context.links:
                 context.links[unique] = context.links[result.name]
-        context.copies[unique] = max(context.text_copies(result), context.copies.get(unique, 0))
         bindings.append((name, unique))
         projection.append((unique, result))
     context.grow()
@@ -346,10 +328,7 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
 
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
-    for node in tree.find_all(exp.Column, exp.Table):
-        if is_set(node.args.get("db")):
-            break
-    else:
+    if not any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
         return tree
     tree = tree.copy()
     catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if is_set(node.args.get("catalog"))]

@@ -37,9 +37,19 @@ from hush.query.expressions import Call, Column, Expression, Literal, Op, Releas
 from hush.query.functions import call, constant
 from hush.query.functions.logic import conjuncts as terms_of
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Named, Relation, Scan, scans, used
+from hush.query.relations import Constants, Named, Relation, Scan, scans, used
 from hush.query.schema import Schema
-from hush.query.sql.allow_list import STATEMENTS, children, identifier, is_set, is_star, only, refuse, shown
+from hush.query.sql.allow_list import (
+    STATEMENTS,
+    children,
+    column_name,
+    identifier,
+    is_set,
+    is_star,
+    only,
+    refuse,
+    shown,
+)
 from hush.query.sql.answers import Columns, level, levels, over_columns, row_keys, select_results
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
 from hush.query.sql.from_clause import (
@@ -61,7 +71,7 @@ from hush.query.sql.group_by import (
     read_aggregate,
     typed_aggregate,
 )
-from hush.query.sql.joins import conjuncts, is_cross
+from hush.query.sql.joins import conjuncts, is_cross, owners
 from hush.query.sql.names import Answers, Binding, Context, FromSource, Parts, Scope, named_source
 from hush.query.sql.windows import Windows, direction, fold, spread
 from hush.query.types import Kind, Type, written_in
@@ -84,11 +94,9 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
     if not isinstance(node, exp.Query):
         return False
     if id(node) not in context.finished:
-        with context.trial():
-            try:
-                finished = _is_finished(node, context, parts)
-            except QuestionError:
-                finished = False  # said where it is resolved
+        finished = False
+        with context.trial(), contextlib.suppress(QuestionError):  # said where it is resolved
+            finished = _is_finished(node, context, parts)
         context.finished[id(node)] = finished, node  # the node too, so that its id stays its own
     return context.finished[id(node)][0]
 
@@ -158,18 +166,36 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     if not is_set(node.args.get("from_")):
         node = _from_first(node)
     over_answers = _reads_answers(node, context, parts)
-    select, distinct = _without_distinct(node, over_answers=over_answers)
+    select, distinct = node, False
+    if node.args.get("distinct") is not None:
+        select, distinct = _without_distinct(node, over_answers=over_answers)
     check_select(select, qualify=True)
     check_outputs(select, stars=over_answers)
     windows = Windows(select, context, parts)
     names: _OverRows | _Regrouping | _Released
     if over_answers:
-        table, items, names = _over_answers(select, windows)
+        table, scope = _from_answers(select, context, parts)
+        values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+        where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
+        if where is not None:
+            table = Qualified(source=values.beside(table), condition=where)
+        items = _results(select, scope)
+        grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
+        if grouped or any(_aggregates_outside_windows(item.node) for item in items):
+            names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
+        else:
+            names = _OverRows(context, scope, windows)
         clauses = _clauses_of(select, items, names, windows)
-        if isinstance(names, _Regrouping):
-            table = names.table(table)
+        table = names.table(table) if isinstance(names, _Regrouping) else table
     else:
-        items, names = _over_rows(select, windows)
+        scope = from_clause(select, context, parts)
+        if not scope.private:
+            raise QuestionError(
+                "The question reads public tables only, which need no protection and are not answered here.",
+                "Read them directly, or join them with a private table.",
+            )
+        items = projections(select)
+        names = _Released(select, items, Rows(context, scope), windows)
         table, clauses = _released(names, _clauses_of(select, items, names, windows), windows)
     # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
     if windows.asked:
@@ -191,35 +217,6 @@ class _Clauses(NamedTuple):
     windows: tuple[tuple[str, Window], ...]
     qualify: Expression | None
     order: tuple[Ordering, ...]
-
-
-def _over_answers(
-    select: exp.Select, windows: Windows
-) -> tuple[AnswerTable, list[Projection], _OverRows | _Regrouping]:
-    """Return the rows of answers that WHERE keeps, and the results and names of a SELECT over them."""
-    context, parts = windows.context, windows.parts
-    table, scope = _from_answers(select, context, parts)
-    values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-    where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
-    if where is not None:
-        table = Qualified(source=values.beside(table), condition=where)
-    items = _results(select, scope)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if grouped or any(_aggregates_outside_windows(item.node) for item in items):
-        return table, items, _Regrouping(select, items, _OverRows(context, scope, None), windows)
-    return table, items, _OverRows(context, scope, windows)
-
-
-def _over_rows(select: exp.Select, windows: Windows) -> tuple[list[Projection], _Released]:
-    """Return the results and names of a SELECT over rows of units."""
-    scope = from_clause(select, windows.context, windows.parts)
-    if not scope.private:
-        raise QuestionError(
-            "The question reads public tables only, which need no protection and are not answered here.",
-            "Read them directly, or join them with a private table.",
-        )
-    items = projections(select)
-    return items, _Released(select, items, Rows(windows.context, scope), windows)
 
 
 def _clauses_of(
@@ -263,8 +260,7 @@ def _released(names: _Released, clauses: _Clauses, windows: Windows) -> tuple[An
     if used(expressions) - beside:
         raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
     for _, window in clauses.windows:
-        expressions += [*window.partition, *(ordering.by for ordering in window.order)]
-        expressions += [] if window.argument is None else [window.argument]
+        expressions += filter(None, window.expressions)
     table, columns = names.table(expressions)
 
     def over(expression: Expression) -> Expression:
@@ -304,9 +300,7 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
 
     Of rows, ``SELECT DISTINCT a, b`` is ``SELECT a, b … GROUP BY a, b``: the keys that there are.
     """
-    distinct = select.args.get("distinct")
-    if distinct is None:
-        return select, False
+    distinct = select.args["distinct"]
     if not isinstance(distinct, exp.Distinct):
         raise refuse(distinct)
     if is_set(distinct.args.get("on")):
@@ -379,27 +373,24 @@ class _Released(Grouped):
             return level(question, self.context)
         return levels(question, self._sets, self.grouping, expressions, self.context)
 
-    def _grouped_by(self, node: exp.Expr) -> Expression:
-        """Return GROUPING(a, b): a bit for each key, the last one lowest, which is 1 where the key is left out."""
-        only(node, "expressions")
-        bits: Expression = constant(Fraction(0))
-        for argument in node.expressions:
-            expression = self.rows.convert(argument)
-            if expression not in self.keys:
-                raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
-            index = self.keys.index(expression)
-            bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
-            if len(node.expressions) == 1:
-                return bit
-            bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
-        return bits
-
     def key(self, index: int) -> Expression:
         return Released("key", index, self.keys[index].type)
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Grouping | exp.GroupingId):
-            return self._grouped_by(node)
+            # GROUPING(a, b) has a bit for each key, the last one lowest, which is 1 where the key is left out
+            only(node, "expressions")
+            bits: Expression = constant(Fraction(0))
+            for argument in node.expressions:
+                expression = self.rows.convert(argument)
+                if expression not in self.keys:
+                    raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
+                index = self.keys.index(expression)
+                bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
+                if len(node.expressions) == 1:
+                    return bit
+                bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
+            return bits
         aggregate = typed_aggregate(read_aggregate(node, self.rows), node)
         if aggregate not in self.aggregates:
             self.aggregates.append(aggregate)
@@ -427,10 +418,10 @@ def _keys(
     keys: list[Named] = []
     names: set[str] = set()
     for node in nodes:
-        text = shown(node)
         unit = rows.unit(node)
         expression = None if unit else rows.convert(node)
         if expression is None or rows.context.is_link(expression):
+            text = shown(node)
             what = (
                 f"the unit, {text}, would give an answer about each individual."
                 if unit
@@ -444,13 +435,13 @@ def _keys(
         if not columns_in(expression):
             if len(nodes) > 1 and len(sets) == 1:
                 continue  # one value for all rows makes no groups
-            raise QuestionError(f"GROUP BY {text} has one group, the same for all rows.", "Leave it out.")
+            raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
         if any(expression == key for _, key in keys):
             continue
         name = next((name for name, result in results if result == expression), "")
         if not name:  # as the analyst wrote it: of a column its name, of anything else its text
             is_column = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
-            name = identifier(node.this) if is_column else text
+            name = identifier(node.this) if is_column else shown(node)
         base, number = name, 2
         while name.casefold() in names:
             name, number = f"{base}_{number}", number + 1
@@ -472,8 +463,6 @@ class _OverRows(Rows):
         super().__init__(context, scope)
         self._windows = windows
         self._windowed = windowed
-        self.aliases: dict[str, exp.Expr] = {}
-        self.aliases_first = False
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; nothing is remembered, because names may change their meaning."""
@@ -484,20 +473,6 @@ class _OverRows(Rows):
         if isinstance(node, exp.Subquery) and self._windows is not None:
             return self._windows.value(node)
         return Converter.convert(self, node)
-
-    def column(self, node: exp.Column) -> Expression:
-        """Return a column of the answers, or the result of that name."""
-        if isinstance(node.this, exp.Identifier) and not is_set(node.args.get("table")):
-            name = identifier(node.this)
-            alias = self.aliases.get(name.casefold())
-            if alias is not None and (self.aliases_first or self.scope.find(name) is None):
-                # inside an alias, names are columns: an alias cannot name itself
-                aliases, self.aliases = self.aliases, {}
-                try:
-                    return self.convert(alias)
-                finally:
-                    self.aliases = aliases
-        return super().column(node)
 
 
 class _Regrouping(Grouped):
@@ -668,19 +643,13 @@ def answer_item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerT
 
 def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[FromSource]) -> exp.Join:
     """Return a cross join as a join ON the equalities of WHERE between the new source and an earlier one."""
-    names_by_alias = {(source.alias or "").casefold(): source.names.keys() for source in sources}
-    last = (sources[-1].alias or "").casefold()
-
-    def owner(node: exp.Expr) -> str | None:
-        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            return None
-        name, table = node.name.casefold(), node.table.casefold()
-        owners = [alias for alias, names in names_by_alias.items() if name in names and table in {"", alias}]
-        return owners[0] if len(owners) == 1 else None
-
-    equal = [condition for condition in conditions if isinstance(condition, exp.EQ)]
-    sides = [(condition, {owner(condition.this), owner(condition.expression)}) for condition in equal]
-    joined = [condition.copy() for condition, both in sides if None not in both and last in both and len(both) == 2]
+    items = [Scope(Constants(columns=(), rows=()), [source]) for source in sources]
+    joined: list[exp.Expr] = []
+    for condition in conditions:
+        if isinstance(condition, exp.EQ):
+            sides = [owners(column_name(side), items) for side in (condition.this, condition.expression)]
+            if all(len(side) == 1 for side in sides) and sides[0] != sides[1] and len(items) - 1 in sides[0] | sides[1]:
+                joined.append(condition.copy())
     return exp.Join(this=join.this, on=exp.and_(*joined)) if joined else join
 
 

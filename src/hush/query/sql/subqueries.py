@@ -50,7 +50,7 @@ from hush.query.sql.answers import row_keys
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.from_clause import check_select, derived, filtered, from_items, with_parts
 from hush.query.sql.group_by import WithinUnit, projections
-from hush.query.sql.joins import Condition, sorted_conditions
+from hush.query.sql.joins import Condition, owners, sorted_conditions
 from hush.query.sql.names import Answers, Binding, Context, Derived, Parts, Scope, UnitName, named_source
 from hush.query.sql.select import answer_item, answers_of, is_finished
 from hush.query.types import Kind, Type, Value
@@ -233,24 +233,10 @@ def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
             "Join the rows, and aggregate them within the unit.",
         )
     keys = [(context.fresh("key"), _unique_key(*pair)) for pair in inner.condition.equalities]
-    outside = _Outside(Rows(context, inner.scope), keys, empty=not keys and not inner.scope.private)
+    outside = WithinUnit(Rows(context, inner.scope), keys, outside=True)
     result = outside.convert(projections(inner.select)[0].node)
     _attach(rows, inner, outside.relation(inner.scope.relation), keys)
     return result
-
-
-class _Outside(WithinUnit):
-    """Aggregates of a subquery as columns of the outer rows, after a LEFT JOIN."""
-
-    def aggregate(self, node: exp.Expr) -> Expression:
-        """Return an aggregate; without rows a count is 0, others are NULL."""
-        column = super().aggregate(node)
-        exact = next((exact for exact, name in self.aggregates.items() if column == Column(name, exact.type)), None)
-        if exact is None:  # a function of aggregates, which are columns themselves
-            return column
-        outer = Column(self.aggregates[exact], exact.type.or_null(named=True))
-        counts = exact.kind in {ExactKind.COUNT, ExactKind.COUNT_DISTINCT}
-        return call(Op.COALESCE, outer, constant(Fraction(0))) if counts else outer
 
 
 def _unique_key(mine: Expression, theirs: Expression) -> Expression:
@@ -303,7 +289,13 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
                 f"{shown(node)} is always true: an aggregate of nothing is a row, too.",
                 "Compare the number itself: (SELECT COUNT(*) FROM … WHERE …) > 0, which is another question.",
             )
-        inner, outside = _own_rows(query, scope, context)
+        inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
+        own: list[exp.Expr] = []
+        for condition in conditions:
+            children = condition.walk(prune=lambda child: isinstance(child, exp.Query))
+            columns_named = filter(None, map(column_name, children))
+            (own if all(owners(column, [inner]) for column in columns_named) else outside).append(condition)
+        inner = filtered(inner, own, context)
     for condition in outside:  # refuse a name that several of the tables around have
         for column in condition.find_all(exp.Column):
             if isinstance(column.this, exp.Identifier) and not is_set(column.args.get("table")):
@@ -326,18 +318,6 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
     return _Inner(inner, connection, query, len(connection.equalities) - correlated)
 
 
-def _own_rows(query: exp.Select, scope: Scope, context: Context) -> tuple[Scope, list[exp.Expr]]:
-    """Return the rows that pass a subquery's conditions on its own columns, and its conditions on outer columns."""
-    inner, conditions = from_items(query, context, with_parts(query, context, scope.parts))
-    own: list[exp.Expr] = []
-    outside: list[exp.Expr] = []
-    for condition in conditions:
-        children = condition.walk(prune=lambda child: isinstance(child, exp.Query))
-        columns_named = filter(None, map(column_name, children))
-        (own if all(_has(inner, column) for column in columns_named) else outside).append(condition)
-    return filtered(inner, own, context), outside
-
-
 def _equate_tested(
     connection: Condition, left: exp.Expr, query: exp.Expr, results: Sequence[Expression | UnitName], outer: Rows
 ) -> None:
@@ -356,11 +336,6 @@ def _equate_tested(
         else:
             first, second = call(Op.EQUAL, mine, theirs).arguments
             connection.equate(first, second, outer.context)
-
-
-def _has(scope: Scope, column: tuple[str, str | None]) -> bool:
-    name, alias = column[0].casefold(), None if column[1] is None else column[1].casefold()
-    return any(name in source.names and alias in {None, (source.alias or "").casefold()} for source in scope.sources)
 
 
 class _BothNames(Rows):
@@ -382,7 +357,7 @@ class _BothNames(Rows):
     def inside(self, node: object) -> bool:
         """Return whether a name is one of the subquery's."""
         name = column_name(node)
-        return name is not None and _has(self.scope, name)
+        return bool(owners(name, [self.scope]))
 
 
 def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -> None:

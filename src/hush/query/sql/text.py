@@ -63,21 +63,17 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     node = statements[0]
     if not isinstance(node, exp.Query):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
+    # x <> ALL (SELECT …) is NOT IN, x = ANY (SELECT …) is IN, and N'text' is a text
     for unusual in _checked_nodes(node):
-        _spell_plainly(unusual)
+        test, query = unusual.parent, unusual.this
+        if isinstance(unusual, exp.National):
+            unusual.replace(exp.Literal.string(str(query)))
+        elif isinstance(test, exp.NEQ if isinstance(unusual, exp.All) else exp.EQ) and test.expression is unusual:
+            query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
+            if isinstance(query, exp.Query):
+                plain: exp.Expr = exp.In(this=test.this, query=exp.Subquery(this=query))
+                test.replace(exp.Not(this=plain) if isinstance(unusual, exp.All) else plain)
     return node
-
-
-def _spell_plainly(node: exp.Expr) -> None:
-    """Write x <> ALL (SELECT …) as NOT IN, x = ANY (SELECT …) as IN, and N'text' as a text."""
-    test, query = node.parent, node.this
-    if isinstance(node, exp.National):
-        node.replace(exp.Literal.string(str(node.this)))
-    elif isinstance(test, exp.NEQ if isinstance(node, exp.All) else exp.EQ) and test.expression is node:
-        query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
-        if isinstance(query, exp.Query):
-            plain: exp.Expr = exp.In(this=test.this, query=exp.Subquery(this=query))
-            test.replace(exp.Not(this=plain) if isinstance(node, exp.All) else plain)
 
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.answers.tree import AnswerTable, Computed, Matched, Window, columns_of
+from hush.query.answers.tree import RANKS, AnswerTable, Computed, Matched, Window, columns_of
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
 from hush.query.question import Ordering
@@ -226,27 +226,33 @@ class Windows:
     def _window(self, node: exp.Window, convert: Convert) -> Window:
         partition, order, spec = _clauses(node, named_windows(self.select))
         by = tuple(map(convert, partition))
-        call, kind, argument, number = node.this, type(node.this), None, 1
-        if kind in _RANKS:
-            only(call)
-            name = _RANKS[kind]
-        elif kind is exp.Ntile:
-            only(call, "this")
-            name, number = "ntile", _whole_number(call.this, "NTILE", 1)
-        elif kind in _SHIFTS:
-            only(call, "this", "offset")
-            name = _SHIFTS[kind]
-            number = _whole_number(call.args["offset"], name.upper(), 0) if is_set(call.args.get("offset")) else 1
-            argument = convert(call.this)
-        else:
-            name, argument = fold(call, convert)
+        name, argument, number = _called(node.this, convert, _MAX_NUMBER)
         orders = tuple(Ordering(by=convert(ordered.this), **direction(ordered)) for ordered in order)
         if not orders and name in {"ntile", "row_number", "lag", "lead"}:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
-        if spec is not None and name in {"ntile", "lag", "lead", *_RANKS.values()}:
+        if spec is not None and name in {"lag", "lead", *RANKS}:
             raise QuestionError(f"{shown(node)} takes no frame.", "Leave ROWS or RANGE out.")
+        if name == "count_distinct" and (orders or spec is not None):
+            raise QuestionError(
+                f"{shown(node)} counts distinct values of a whole partition alone.", "Leave ORDER BY and the frame out."
+            )
         frame = None if spec is None else _frame(spec, ordered=bool(orders))
         return Window(kind=name, argument=argument, partition=by, order=orders, frame=frame, number=number)
+
+
+def _called(call: exp.Expr, convert: Convert, furthest: int, hint: str = "") -> tuple[str, Expression | None, int]:
+    """Return the name of a window function, its argument, and its number: an offset, or how many tiles."""
+    if type(call) in _RANKS:
+        only(call)
+        return _RANKS[type(call)], None, 1
+    if isinstance(call, exp.Ntile):
+        only(call, "this")
+        return "ntile", None, _whole_number(call.this, "NTILE", 1)
+    if type(call) not in _SHIFTS:
+        return (*fold(call, convert), 1)
+    only(call, "this", "offset")
+    name, offset = _SHIFTS[type(call)], call.args.get("offset")
+    return name, convert(call.this), _whole_number(offset, name.upper(), 0, furthest, hint) if is_set(offset) else 1
 
 
 def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
@@ -286,15 +292,10 @@ _POSITION = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(
 class RowsWithWindows(Rows):
     """Expressions over rows, in which windows may stand."""
 
-    def __init__(
-        self, context: Context, scope: Scope, aliases: dict[str, exp.Expr], named: Mapping[str, exp.Window]
-    ) -> None:
+    def __init__(self, context: Context, scope: Scope, named: Mapping[str, exp.Window]) -> None:
         super().__init__(context, scope)
         self.windows: dict[OwnWindow, str] = {}
         self._named = named
-        self.aliases = aliases
-        self.names_results = False
-        """Whether results can be named, as in QUALIFY."""
 
     def convert(self, node: object) -> Expression:
         """Return our expression; a window becomes a column."""
@@ -304,14 +305,6 @@ class RowsWithWindows(Rows):
             self.windows[window] = name
             return meant(node, Column(name, window.type), self.context.dialect)
         return super().convert(node)
-
-    def column(self, node: exp.Column) -> Expression:
-        """Return a column of the rows, or in QUALIFY a result."""
-        name = identifier(node.this).casefold()
-        plain = not is_set(node.args.get("table")) and self.scope.find(name) is None
-        if self.names_results and plain and name in self.aliases:
-            return self.convert(self.aliases[name])
-        return super().column(node)
 
     def relation(self) -> WithWindows:
         """Return the rows with all windows that were met."""
@@ -330,23 +323,18 @@ class RowsWithWindows(Rows):
         # a unit's rows have one unit, so nothing is ordered by it
         items = [item for item in order if plain.unit(item.this) is None]
         orders = tuple(RowOrder(by=plain.convert(item.this), **direction(item)) for item in items)
-        call, offset, argument = node.this, 1, None
+        call = node.this
         name = (_RANKS | _SHIFTS | _FOLDS).get(type(call), "").upper()
         if name not in WindowKind.__members__:
             raise QuestionError(
                 f"{shown(call)} is not available as a window over rows.",
                 "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
             )
-        kind = WindowKind[name]
-        if type(call) in _RANKS:
-            only(call)
-        elif type(call) in _SHIFTS:
-            only(call, "this", "offset")
-            if call.args.get("offset") is not None:
-                offset = _whole_number(call.args["offset"], name, 0, _FURTHEST, "Write LAG(x, 1).")
-            argument = plain.convert(call.this)
-        else:
+        kind, offset = WindowKind[name], 1
+        if type(call) in _FOLDS:
             argument = _own_argument(call, kind, plain)
+        else:
+            _, argument, offset = _called(call, plain.convert, _FURTHEST, "Write LAG(x, 1).")
         if type(call) not in _FOLDS and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
         frame = None if spec is None else _own_frame(spec, node, kind, ordered=bool(orders))
