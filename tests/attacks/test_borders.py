@@ -25,8 +25,8 @@ from hush.engines import work
 from hush.engines.errors import EngineError
 from hush.engines.sql import relations, render
 
-CASES = int(os.environ.get("HUSH_CASES", "200"))
-PARTS = 7
+CASES = int(os.environ.get("HUSH_CASES", "120"))
+PARTS = 4
 PEOPLE = 8
 AT_ONCE = 30
 SMALL = "1e-3"

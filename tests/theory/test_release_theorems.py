@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hush.synth import Domain, all_marginals
-from hush.synth.marginals import plan_residuals, residual_of, squared_sensitivity, subsets
+from hush.synth.marginals import plan_marginals, residual_of, squared_sensitivity, subsets
 from hush.synth.model import Draws, Target, TreeModel, given_groups, junction_tree
 from hush.synth.ranges import _square_root
 from hush.synth.streams import Factorisation
@@ -48,7 +48,7 @@ def test_the_price_on_integers_is_the_continuous_one() -> None:
 def test_no_gaussian_mechanism_errs_less_on_a_small_workload() -> None:
     """Among random strategies of the same price none has a smaller mean variance over the tables of two columns."""
     domain = Domain.of({"a": 2, "b": 3})
-    plan = plan_residuals(domain, all_marginals(domain, 1), rho=Fraction(1, 2), optimise="cells")
+    plan = plan_marginals(domain, all_marginals(domain, 1), rho=Fraction(1, 2), optimise="cells")
     cells = [(columns, domain.cells(columns)) for columns in plan.workload]
     mean = sum(size * plan.variance(columns) for columns, size in cells) / sum(size for _, size in cells)
     workload = np.vstack([np.kron(np.eye(2), np.ones((1, 3))), np.kron(np.ones((1, 2)), np.eye(3))])

@@ -12,14 +12,16 @@ mechanisms cost no more to account for than one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
 from hush.accounting.pairs import BoundedRangePair, Pair, ResponsePair
+from hush.core import InvalidValueError, Number, exact
 from hush.core.errors import DescriptionError
-from hush.core.rounding import Ball, ball, flint, fraction_up, precision
+from hush.core.rounding import Ball, ball, flint, fraction_up, precision, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,11 @@ class Description:
         """Return the sum of the pairs' largest losses in one direction, infinite where one has no bound."""
         summed = flint().arb(0)
         for pair, count in self.pairs.items():
+            # Rounded once where the loss is a rational: a hundred tenths are ten.
+            exactly = pair.exact_largest_loss() if count > 1 else None
+            if exactly is not None:
+                summed += ball(count * exactly)
+                continue
             largest = pair.largest_loss(reverse=reverse)
             if largest is None:
                 return flint().arb.pos_inf()
@@ -218,6 +225,49 @@ class Description:
         if adaptive.curves:
             return flint().arb.pos_inf()
         return summed
+
+
+FIGURE_BITS = 128
+"""The precision of figures that are then rounded up to floats."""
+
+
+class Described:
+    """What has a description, and with that figures in every currency, each a float that was rounded up."""
+
+    __slots__ = ()
+
+    def described(self) -> Description:
+        """Return the description."""
+        raise NotImplementedError
+
+    @property
+    def delta_infinite(self) -> float:
+        """The probability that some loss is infinite; Rényi divergences and ρ hold otherwise."""
+        with precision(FIGURE_BITS):
+            return min(1.0, up(self.described().delta_infinite()))
+
+    def renyi(self, alpha: Number) -> float:
+        """Return the Rényi divergence of order ``alpha`` in the worse direction, but for ``delta_infinite``.
+
+        Infinite where there is none at this order; at ``alpha = inf`` it is the pure ε.
+        """
+        with precision(FIGURE_BITS):
+            if alpha in {math.inf, "inf"}:
+                return up(self.described().finite().pure_epsilon())
+            return max(0.0, up(self.described().renyi(read_order(alpha))))
+
+    def pure_epsilon(self) -> float:
+        """Return the smallest known ε of pure ε-DP; infinite where there is none."""
+        with precision(FIGURE_BITS):
+            return up(self.described().pure_epsilon())
+
+
+def read_order(alpha: object) -> Fraction:
+    """Return a Rényi order, above 1."""
+    order = exact(alpha, "alpha", allowed="a number above 1")
+    if order <= 1:
+        raise InvalidValueError("alpha", got=alpha, allowed="a number above 1")
+    return order
 
 
 def group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:

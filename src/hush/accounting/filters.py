@@ -142,8 +142,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
 
+from hush.accounting.description import read_order
 from hush.accounting.events import ApproximateDPEvent, Event
-from hush.accounting.events.base import read_order
 from hush.accounting.prices import (
     best_order,
     conversion_cost,
@@ -376,7 +376,7 @@ class Filter(ABC):
         """
         by_loss, summed = self._shares()
         by_sum = summed is not None and summed <= by_loss
-        epsilon = self.spent_epsilon if by_sum else self._at_least(self.spent_loss)
+        epsilon = self.spent_epsilon if by_sum else self._pure_step(self.spent_loss, at_least=True)
         return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self.share_spent)
 
     def remaining(self) -> Amount:
@@ -391,7 +391,7 @@ class Filter(ABC):
             # Only if the next decimal of six digits above the sum's ε fits by its loss is there a larger one.
             unit = decimal_unit(epsilon, digits=_REPORTED_DIGITS) if epsilon else None
             if unit is None or self._pure((epsilon // unit + 1) * unit) <= free_loss:
-                epsilon = max(epsilon, self._at_most(free_loss))
+                epsilon = max(epsilon, self._pure_step(free_loss, at_least=False))
         return Amount(
             epsilon=epsilon,
             delta=max(self.reserve - self.spent_delta, Fraction(0)),
@@ -424,21 +424,14 @@ class Filter(ABC):
         """Return the loss of a pure step."""
         return self._loss(ApproximateDPEvent(epsilon=epsilon, delta=0))[0]
 
-    def _at_most(self, loss: Fraction) -> Fraction:
-        """Return the largest ε of six digits at which a pure step costs at most ``loss``."""
+    def _pure_step(self, loss: Fraction, *, at_least: bool) -> Fraction:
+        """Return the least ε of six digits at which a pure step costs ``loss`` or more, or the largest at most that."""
         if loss <= 0:
             return loss
-        return largest_decimal(
-            lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=self._near(loss)
-        )
-
-    def _at_least(self, loss: Fraction) -> Fraction:
-        """Return the smallest ε of six digits at which a pure step costs ``loss`` or more."""
-        if loss <= 0:
-            return loss
-        return smallest_decimal(
-            lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=self._near(loss)
-        )
+        near = self._near(loss)
+        if at_least:
+            return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=near)
+        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=near)
 
     def _near(self, loss: Fraction) -> Fraction | None:
         """Return an estimate of the ε at which a pure step costs ``loss``; None if the search fails.
@@ -755,11 +748,8 @@ class PureFilter(Filter):
     def _loss(self, event: Event) -> tuple[Fraction, Fraction]:
         return pure_price(event)
 
-    def _at_most(self, loss: Fraction) -> Fraction:
+    def _pure_step(self, loss: Fraction, *, at_least: bool) -> Fraction:  # noqa: ARG002 - neither more nor less
         return loss  # a pure step's loss is its ε: exact, nothing to search for
-
-    def _at_least(self, loss: Fraction) -> Fraction:
-        return loss
 
 
 _KINDS: Mapping[str, type[Filter]] = {kind.kind: kind for kind in (PureFilter, RenyiFilter, ZCDPFilter, GDPFilter)}

@@ -33,8 +33,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event, as_event, read_order
+from hush.accounting.description import FIGURE_BITS, Described, Description
+from hush.accounting.events.base import Event, as_event
 from hush.accounting.pairs import GaussianPair, Pair
 from hush.accounting.prices import certified_mu, matching_mu
 from hush.accounting.profile.closed_forms import MAX_STEPS, range_delta, range_epsilon
@@ -95,7 +95,6 @@ def trade_off_chart(
     return line_chart([*lines, *measured, blind], x, y, title=title, subtitle=subtitle, width=420)
 
 
-_WORKING_BITS = 128
 _LARGEST_EPSILON = 10**300
 TOLERANCE = 1e-6
 """The largest relative distance between the ends of an answer."""
@@ -138,7 +137,7 @@ def compose(events: Iterable[object]) -> Guarantee:
     return Guarantee(Description.total((_describe(event), count) for event, count in counted.values()))
 
 
-class Guarantee:
+class Guarantee(Described):
     """The privacy of a composition; immutable. Add events or guarantees, multiply by a count, ask for ε or δ.
 
     >>> import hush
@@ -150,6 +149,10 @@ class Guarantee:
     def __init__(self, description: Description) -> None:
         self.description = description
 
+    def described(self) -> Description:
+        """Return the canonical form of all steps."""
+        return self.description
+
     # -- composing ------------------------------------------------------------------------------------------------
 
     def __add__(self, other: object) -> Guarantee:
@@ -158,7 +161,7 @@ class Guarantee:
         # Figures already computed for this guarantee are handed on, so that the sum costs only the added steps.
         computed = vars(self)
         if "_lost" in computed:
-            with precision(_WORKING_BITS):
+            with precision(FIGURE_BITS):
                 # 1 − (1−a)(1−b) = a + (1−a)·b: the probability that a loss is infinite in either part.
                 total._lost = self._lost + (1 - self._lost) * added.delta_infinite()
         if "_both" in computed and not added.ranges and not self.description.ranges:
@@ -229,7 +232,7 @@ class Guarantee:
         """
         target = probability(delta, "delta", allowed="a number from 0 (pure) to 1")
         described = self.description
-        with precision(_WORKING_BITS):
+        with precision(FIGURE_BITS):
             lost = self._lost
             if target >= 1:
                 return Bound(lower=0.0, upper=0.0)
@@ -307,7 +310,7 @@ class Guarantee:
     def _renyi_delta(self, epsilon: Fraction) -> float:
         """Return the upper end of ln δ by divergences."""
         described = self.description.adaptive()
-        with precision(_WORKING_BITS):
+        with precision(FIGURE_BITS):
             values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both]
             return min(0.0, *(up(value.log()) for value in values))
 
@@ -322,7 +325,7 @@ class Guarantee:
         if exact > _LARGEST_EPSILON:
             raise InvalidValueError("epsilon", got=epsilon, allowed="at most 1e300")
         # δ falls with ε: the float below ε gives the upper end of δ, the float above it the lower end.
-        with precision(_WORKING_BITS):
+        with precision(FIGURE_BITS):
             lost = self._lost
             high = self._log_delta(exact)
             upper = lost + (1 - lost) * ball(high.upper).exp() if high.upper > -math.inf else lost
@@ -359,31 +362,13 @@ class Guarantee:
 
     # -- other currencies -----------------------------------------------------------------------------------------
 
-    def renyi(self, alpha: Number) -> float:
-        """Return the Rényi divergence of order ``alpha``, rounded up; it holds but for ``delta_infinite``."""
-        with precision(_WORKING_BITS):
-            if alpha == math.inf:
-                return up(self.description.finite().pure_epsilon())
-            return max(0.0, up(self.description.renyi(read_order(alpha))))
-
-    def pure_epsilon(self) -> float:
-        """Return the pure ε, rounded up; infinite where there is none."""
-        with precision(_WORKING_BITS):
-            return up(self.description.pure_epsilon())
-
-    @property
-    def delta_infinite(self) -> float:
-        """The probability, rounded up, that some loss is infinite."""
-        with precision(_WORKING_BITS):
-            return min(1.0, up(self.description.delta_infinite()))
-
     def zcdp(self) -> float:
         """Return a certified ρ: the composition is ρ-zCDP but for ``delta_infinite``; infinite where it is not.
 
         The sum of each step's smallest known ρ: μ²/2 for Gaussian noise, continuous or discrete; the KL divergence for
         Laplace noise and randomized response; ε²/8 for bounded range.
         """
-        with precision(_WORKING_BITS):
+        with precision(FIGURE_BITS):
             return up(self.description.zcdp())
 
     def gdp(self, delta: Number | None = None) -> float:

@@ -36,7 +36,6 @@ Fraction(1, 8388608)
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -51,6 +50,7 @@ import numpy.typing as npt
 
 from hush.core.errors import InvalidValueError, OffGridError, shown
 from hush.core.numbers import Number, assign, exact, integer, positive
+from hush.core.rounding import nearest_float
 
 INT64_MAX = 2**63 - 1
 _DEFAULT_STEP_BITS = 30  # an undeclared grid has between 2**29 and 2**30 steps across its bounds
@@ -119,7 +119,7 @@ class Grid:
             if largest * numerator <= 2**53 and denominator <= 2**53:
                 # Both sides of the division are exact in float64, so IEEE 754 rounds the quotient correctly, once.
                 return np.asarray((array.astype(np.int64) * numerator).astype(np.float64) / float(denominator))
-        flat = [_nearest_float(integer(k, "indices") * self.step) for k in array.ravel().tolist()]
+        flat = [nearest_float(integer(k, "indices") * self.step) for k in array.ravel().tolist()]
         return np.array(flat, dtype=np.float64).reshape(array.shape)
 
     def ends(self, lower: Fraction, upper: Fraction) -> tuple[int, int]:
@@ -186,25 +186,14 @@ class Grid:
         try:
             if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
                 return blank
-            if isinstance(value, Decimal):
-                value = self._tame(value, max(abs(first), abs(last)))
+            if isinstance(value, Decimal) and value.adjusted() > _MAX_DECIMAL_EXPONENT and value:
+                return last if value > 0 else first  # beyond all bounds, and as a fraction it might fill the memory
             if value in {float("inf"), float("-inf")}:
                 return last if value > 0 else first
             index = round(rational(value) / self.step)
         except Exception:  # noqa: BLE001 - a row may hold any object; whether a question fails must depend on no row
             return blank
         return min(max(index, first), last)
-
-    def _tame(self, value: Decimal, largest: int) -> Decimal | float:
-        """Return the value, or ±inf if it is beyond all bounds, or 0 if it is far below a step.
-
-        Decimal("1e999999999") as a fraction would fill the memory. 2^size exceeds both largest·step and 4/step, so
-        10^size is beyond every bound and 10^-size rounds to zero.
-        """
-        size = largest.bit_length() + self.step.numerator.bit_length() + self.step.denominator.bit_length() + 2
-        if value.is_infinite() or -size <= value.adjusted() <= size:
-            return value
-        return math.copysign(math.inf, value) if value and value.adjusted() > 0 else 0.0
 
 
 def _bounds(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
@@ -221,14 +210,6 @@ def _clamp_integers(array: npt.NDArray[Any], first: int, last: int) -> npt.NDArr
         return np.full(array.shape, first if first > limits.max else last, dtype=np.int64)
     clamped = np.clip(array, max(first, int(limits.min)), min(last, int(limits.max)))
     return np.asarray(clamped, dtype=np.int64)
-
-
-def _nearest_float(value: Fraction) -> float:
-    """Return the nearest float64; Python's integer division is correctly rounded. Too large becomes an infinity."""
-    try:
-        return value.numerator / value.denominator
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
 
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
@@ -478,7 +459,7 @@ def on_grid(indices: int | npt.NDArray[Any], step: Fraction) -> Any:
     if isinstance(indices, int):
         if step.denominator == 1:
             return indices * step.numerator
-        return _nearest_float(indices * step)
+        return nearest_float(indices * step)
     if step.denominator == 1:
         return _scaled(indices, step.numerator)
     return Grid(step).values(indices)

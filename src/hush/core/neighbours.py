@@ -33,12 +33,11 @@ class Neighbours(Enum):
     @classmethod
     def parse(cls, value: object, parameter: str = "neighbours") -> Neighbours:
         """Return the relation named by ``value``."""
-        if isinstance(value, cls):
-            return value
-        for relation in cls:
-            if isinstance(value, str) and value == relation.value:
-                return relation
-        raise InvalidValueError(parameter, got=value, allowed=" or ".join(repr(relation.value) for relation in cls))
+        try:
+            return cls(value)
+        except ValueError:
+            allowed = " or ".join(repr(relation.value) for relation in cls)
+            raise InvalidValueError(parameter, got=value, allowed=allowed) from None
 
     @property
     def units_touched(self) -> int:

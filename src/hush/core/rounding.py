@@ -28,6 +28,7 @@ True
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -155,12 +156,19 @@ def certified(compute: Callable[[], Ball], *, bits: int = 64) -> Ball:
     raise PrecisionError(f"A figure could not be certified to {bits} bits within {PRECISIONS[-1]} bits of arithmetic.")
 
 
+def nearest_float(value: Fraction) -> float:
+    """Return the nearest float; Python's integer division is correctly rounded. Too large becomes an infinity."""
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def float_up(value: Fraction) -> float:
     """Return the smallest float that is not below an exact rational."""
-    try:
-        nearest = value.numerator / value.denominator
-    except OverflowError:
-        return math.inf if value > 0 else -1.7976931348623157e308
+    nearest = nearest_float(value)
+    if math.isinf(nearest):
+        return math.inf if nearest > 0 else -sys.float_info.max
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
@@ -203,20 +211,21 @@ def largest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fra
 
     ``near`` is a guess that saves questions when it is close.
     """
-    unit, first, last = _bracket(holds, digits, near)
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (middle, last) if holds(middle * unit) else (first, middle)
-    return first * unit
+    return _border(holds, digits, near)[0]
 
 
 def smallest_decimal(holds: Callable[[Fraction], bool], *, digits: int, near: Fraction | None = None) -> Fraction:
     """Return the smallest decimal of ``digits`` digits at which ``holds``, true for large numbers, is true."""
-    unit, first, last = _bracket(lambda x: not holds(x), digits, near)
+    return _border(lambda value: not holds(value), digits, near)[1]
+
+
+def _border(early: Callable[[Fraction], bool], digits: int, near: Fraction | None) -> tuple[Fraction, Fraction]:
+    """Return the last decimal of ``digits`` digits at which ``early`` is true, and the next one, at which it is not."""
+    unit, first, last = _bracket(early, digits, near)
     while last - first > 1:
         middle = (first + last) // 2
-        first, last = (first, middle) if holds(middle * unit) else (middle, last)
-    return last * unit
+        first, last = (middle, last) if early(middle * unit) else (first, middle)
+    return first * unit, last * unit
 
 
 def _bracket(early: Callable[[Fraction], bool], digits: int, near: Fraction | None) -> tuple[Fraction, int, int]:

@@ -28,7 +28,7 @@ from hush.accounting import Event
 from hush.core import Number
 from hush.learn.budget import IntegerNoise
 from hush.learn.features import choose_knots, how_many
-from hush.learn.model import Classifier, require_equal_rows
+from hush.learn.model import Classifier, counted_rows
 from hush.learn.schema import Floats, ModelColumn
 
 
@@ -49,18 +49,17 @@ class NaiveBayes(Classifier):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Release the counts, at the price of ``event``."""
-        codes, labels = self._schema(X).codes(X), self._target(X, y)
-        require_equal_rows(codes, labels)
-        columns, classes = self._schema().columns, self._classes().levels
+        labels, classes = self._target(X, y), self._classes().levels
+        codes, labels = counted_rows(self._schema(X).codes(X), labels, labels < classes)
+        columns = self._schema().columns
         noise, histograms = IntegerNoise.of(self.epsilon, self.delta), len(columns) + 1
-        counted = labels < classes
-        totals = np.bincount(labels[counted], minlength=classes) + noise.draw(histograms, classes)
+        totals = np.bincount(labels, minlength=classes) + noise.draw(histograms, classes)
         totals = np.maximum(totals.astype(np.float64), 1.0)
         rows = float(totals.sum())
         self.log_prior_ = np.log(totals / rows)
         self.log_chances_: list[Floats] = []
         for column, code in zip(columns, codes, strict=True):
-            present = counted & (code < column.levels)
+            present = code < column.levels
             cells = labels[present] * column.levels + code[present]
             counts = np.bincount(cells, minlength=classes * column.levels) + noise.draw(
                 histograms, classes * column.levels

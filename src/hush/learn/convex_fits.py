@@ -4,7 +4,7 @@
 
 The ideal mechanism releases the exact minimum θ* of
 
-    J(θ) = Σᵢ ℓ(yᵢ, xᵢ·θ) + ½(θ−θ₀)ᵀΛ(θ−θ₀) + b·θ,    b ~ N(0, σ²I) of real numbers
+    J(θ) = Σᵢ ℓ(yᵢ, xᵢ·θ) + ½λ‖θ−θ₀‖² + b·θ,    b ~ N(0, σ²I) of real numbers
 
 (:mod:`hush.accounting.pairs.objective` has its privacy). A computer finds some θ̃ near θ*. Here (Iyengar et al. 2019,
 approximate minima perturbation):
@@ -23,7 +23,7 @@ approximate minima perturbation):
 * The sums over levels are exact integers (:mod:`hush.learn.features`). A column's features are dot products of L of
   them, whose moduli add up to at most 3n/2 over the column, for no level's features add up to more: off by
   3/2·(L+4)·u·n per column, √(k+1) times that together.
-* The ridge is off by 4u·d·‖Λ‖·‖θ−θ₀‖.
+* The ridge is off by 4u·d·λ·‖θ−θ₀‖.
 
 All of it enters with a factor of 2 in hand.
 
@@ -63,7 +63,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from hush.learn.budget import OUTPUT, deviation, noisy
 from hush.learn.features import Design
@@ -152,16 +151,15 @@ class Perturbation:
         """The deviation of the noise added to the minimum."""
         return deviation(OUTPUT * self.mu_squared, (2 * self.tolerance) ** 2)
 
-    def penalty(self) -> Floats:
-        """Return the diagonal of the smallest ridge allowed, rounded up."""
-        return np.full(self.width, math.nextafter(float(self.ridge), math.inf))
+    @property
+    def penalty(self) -> float:
+        """λ as a float, rounded up."""
+        return math.nextafter(float(self.ridge), math.inf)
 
-    def release(
-        self, design: Design, target: Floats, counted: npt.NDArray[np.bool_], centre: Floats, penalty: Floats
-    ) -> Floats:
-        """Return the noisy minimum for the rows ``counted``; ``penalty`` is the ridge's diagonal, at least λ."""
+    def release(self, design: Design, target: Floats, centre: Floats) -> Floats:
+        """Return the noisy minimum for the rows of a design."""
         b = np.asarray(rounded_gaussian(self.sigma * _DRAW, self.width), dtype=np.float64) / _DRAW
-        minimum = certified_minimum(self, design, target, counted, centre, penalty, b)
+        minimum = certified_minimum(self, design, target, centre, b)
         # Without a certificate the noise and the price are the same, so nothing tells the two cases apart.
         point = centre if minimum is None else minimum
         steps = np.rint(point / float(STEP)).astype(np.int64)
@@ -170,23 +168,14 @@ class Perturbation:
 
 
 def certified_minimum(
-    how: Perturbation,
-    design: Design,
-    target: Floats,
-    counted: npt.NDArray[np.bool_],
-    centre: Floats,
-    penalty: Floats,
-    b: Floats,
-    *,
-    steps: int = _STEPS,
+    how: Perturbation, design: Design, target: Floats, centre: Floats, b: Floats, *, steps: int = _STEPS
 ) -> Floats | None:
     """Return a point with a gradient certified to be at most γ, or None."""
-    loss = how.loss
+    loss, penalty = how.loss, how.penalty
 
     def gradient(theta: Floats) -> tuple[Floats, Floats]:
         margins = design.margins(theta)
-        derivative = np.where(counted, loss.derivative(margins, target), 0.0)
-        return design.sums(derivative) + penalty * (theta - centre) + b, margins
+        return design.sums(loss.derivative(margins, target)) + penalty * (theta - centre) + b, margins
 
     theta = np.array(centre, dtype=np.float64)
     slope, margins = gradient(theta)
@@ -195,8 +184,7 @@ def certified_minimum(
         # Far below γ, for the bound on the gradient's own error must fit in as well.
         if norm <= float(how.gamma) / 256:
             break
-        weight = np.where(counted, loss.second(margins, target), 0.0)
-        hessian = design.curvature(weight)
+        hessian = design.curvature(loss.second(margins, target))
         hessian[np.diag_indices_from(hessian)] += penalty
         try:
             direction = np.linalg.solve(hessian, slope)
@@ -214,10 +202,10 @@ def certified_minimum(
         else:
             break  # floats can do no better
         theta, slope, margins, norm = trial, slope_there, margins_there, norm_there
-    return theta if norm + _gradient_error(how, design, theta, centre, penalty) <= float(how.gamma) else None
+    return theta if norm + _gradient_error(how, design, theta, centre) <= float(how.gamma) else None
 
 
-def _gradient_error(how: Perturbation, design: Design, theta: Floats, centre: Floats, penalty: Floats) -> float:
+def _gradient_error(how: Perturbation, design: Design, theta: Floats, centre: Floats) -> float:
     """Return the bound on the error of a computed gradient's norm; the docstring derives it."""
     radius, count = math.sqrt(float(how.radius_squared)), len(design.codes)
     levels = max((part.shape[0] for part in design.maps), default=1)
@@ -225,7 +213,7 @@ def _gradient_error(how: Perturbation, design: Design, theta: Floats, centre: Fl
     margin = (count + wide + 3) * _UNIT * design.reach(theta)
     rows = design.rows * radius * (float(how.loss.smoothness) * margin + 17 * _UNIT)
     features = 1.5 * (levels + 4) * _UNIT * design.rows * math.sqrt(count + 1) * design.intercept
-    ridge = 4 * design.width * _UNIT * float(penalty.max()) * float(np.linalg.norm(theta - centre))
+    ridge = 4 * design.width * _UNIT * how.penalty * float(np.linalg.norm(theta - centre))
     return 2 * (rows + features + ridge) + math.sqrt(design.width) / (2 * _DRAW)
 
 
@@ -245,6 +233,11 @@ class NewtonDesign:
     """The largest squared norm of a row's features, in squared units of the grid."""
     rows: int
 
+    @property
+    def width(self) -> int:
+        """How many coefficients there are."""
+        return self.design.width
+
     @classmethod
     def of(cls, codes: Sequence[Codes], maps: Sequence[Floats], *, intercept: float, rows: int) -> NewtonDesign:
         """Round the public maps, and find how long a row can be."""
@@ -254,37 +247,33 @@ class NewtonDesign:
         longest = sum(int((part * part).sum(axis=1).max()) for part in rounded) + constant**2
         return cls(Design(codes, rounded, intercept=float(constant)), longest, rows)
 
-    @property
-    def width(self) -> int:
-        """How many coefficients there are."""
-        return self.design.width
-
-    def _features(self, chunk: slice) -> Floats:
-        parts = [part[codes[chunk]] for codes, part in zip(self.design.codes, self.design.maps, strict=True)]
-        rows = len(parts[0]) if parts else 0
-        return np.hstack([np.full((rows, 1), self.design.intercept), *parts])
-
     def margins(self, theta: Floats) -> Floats:
         """Return x·θ for each row."""
         return self.design.margins(theta) / _FEATURE
 
-    def moments(self, counted: npt.NDArray[np.bool_], mu_squared: Fraction) -> tuple[Floats, float]:
-        """Return the noisy second moments of the rows that count, and the deviation of an entry's noise."""
+    def moments(self, mu_squared: Fraction) -> tuple[Floats, float]:
+        """Return the noisy second moments of the rows, and the deviation of an entry's noise."""
+        design = self.design
         total = np.zeros((self.width, self.width), dtype=np.int64)
-        for first in range(0, self.design.rows, _CHUNK):
-            chunk = slice(first, first + _CHUNK)
-            part = self._features(chunk)[counted[chunk]]
-            total += (part.T @ part).astype(np.int64)
+        for first in range(0, design.rows, _CHUNK):
+            chunk = slice(first, min(first + _CHUNK, design.rows))
+            parts = [part[codes[chunk]] for codes, part in zip(design.codes, design.maps, strict=True)]
+            features = np.hstack([np.full((chunk.stop - first, 1), design.intercept), *parts])
+            total += (features.T @ features).astype(np.int64)
         sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
         # The lower triangle says the same, and noised on its own it would cost again.
         upper = np.triu_indices(self.width)
-        entries = noisy(total[upper], sigma)
         result = np.zeros(total.shape)
-        result[upper] = entries / _FEATURE**2
+        result[upper] = noisy(total[upper], sigma) / _FEATURE**2
         return result + np.triu(result, 1).T, float(sigma) / _FEATURE**2
 
-    def gradient(self, derivative: Floats, mu_squared: Fraction) -> tuple[Floats, float]:
-        """Return the noisy sum of derivative times features, and the deviation of an entry's noise."""
+    def gradient_deviation(self, mu_squared: Fraction) -> Fraction:
+        """Return the deviation of an entry's noise in a gradient."""
+        longest = Fraction(self.rows**2 * self.radius_squared) * int(_DERIVATIVE) ** 2
+        return deviation(mu_squared, longest) / int(_FEATURE * _DERIVATIVE)
+
+    def gradient(self, derivative: Floats, mu_squared: Fraction) -> Floats:
+        """Return the noisy sum of derivative times features."""
         # ±1 are on the grid, so that rounding cannot lead beyond the bound that the price rests on.
         derivatives = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE).astype(np.int64)
         total = np.zeros(self.width, dtype=np.int64)
@@ -293,59 +282,11 @@ class NewtonDesign:
             # Sums over a level are below 2⁵³ for fewer than 2⁴¹ rows, so that counting with weights is exact.
             level = np.bincount(codes, derivatives.astype(np.float64), minlength=part.shape[0]).astype(np.int64)
             total[block] = part.astype(np.int64).T @ level
-        reach = Fraction(self.rows**2 * self.radius_squared) * int(_DERIVATIVE) ** 2
-        sigma = deviation(mu_squared, reach)
-        unit = _FEATURE * _DERIVATIVE
-        return noisy(total, sigma) / unit, float(sigma) / unit
+        unit = int(_FEATURE * _DERIVATIVE)
+        return noisy(total, self.gradient_deviation(mu_squared) * unit) / unit
 
 
-@dataclass(frozen=True, slots=True)
-class Preconditioner:
-    """The noisy second moments, ready to turn gradients into steps."""
-
-    values: Floats
-    vectors: Floats
-    ridge: float
-
-    @classmethod
-    def of(cls, moments: Floats, sigma: float) -> Preconditioner:
-        """Take eigenvalues once, those below zero as zero: noise made them."""
-        values, vectors = np.linalg.eigh(moments)
-        return cls(np.maximum(values, 0.0), vectors, 2 * sigma * math.sqrt(len(values)))
-
-    def step(self, gradient: Floats, weight: float) -> Floats:
-        """Return [w(A + λI)]⁻¹ g."""
-        return np.asarray(self.vectors @ ((self.vectors.T @ gradient) / (weight * (self.values + self.ridge))))
-
-    def covariance(self, sigma: float, weight: float) -> Floats:
-        """Return about the covariance of a step's noise."""
-        scaled = self.vectors * (sigma / (weight * (self.values + self.ridge)))
-        return np.asarray(scaled @ scaled.T)
-
-
-def noisy_newton(
-    rows: NewtonDesign,
-    loss: Loss,
-    target: Floats,
-    *,
-    start: Floats,
-    counted: npt.NDArray[np.bool_],
-    preconditioner: Preconditioner,
-    weight: float,
-    mu_squared: Fraction,
-    steps: int,
-) -> tuple[Floats, Floats]:
-    """Return θ after some noisy steps, and about the covariance of its noise."""
-    theta, sigma = start, 0.0
-    for _ in range(steps):
-        slopes = np.where(counted, loss.derivative(rows.margins(theta), target), 0.0)
-        gradient, sigma = rows.gradient(slopes, mu_squared / steps)
-        theta = theta - preconditioner.step(gradient, weight)
-    # Each step corrects most of the noise of the one before; what stays is about that of the last.
-    return theta, preconditioner.covariance(sigma, weight)
-
-
-def newton_error(mu_squared: Fraction, unit_rows: int, columns: int, *, weight: float, rows: int) -> float:
-    """Return about the noise's deviation in the effect of a level with this number of rows."""
-    sigma = unit_rows * math.sqrt((columns + 1) / float(mu_squared * STEPS / 4))
-    return sigma / (weight * rows)
+def inverse_moments(moments: Floats, sigma: float) -> Floats:
+    """Return (A + λI)⁻¹ of noisy second moments, eigenvalues below zero taken as zero: noise made them."""
+    values, vectors = np.linalg.eigh(moments)
+    return np.asarray(vectors / (np.maximum(values, 0.0) + 2 * sigma * math.sqrt(len(values))) @ vectors.T)

@@ -165,22 +165,18 @@ def numeric_map(levels: int, knots: Knots) -> Floats:
     line = np.rint(np.clip((places - middle) / half, -1.0, 1.0) * _QUANTUM) / _QUANTUM
     if not knots.places:
         return np.append(line, 0.0)[:, None]
-    return np.hstack([np.append(_LINE * line, 0.0)[:, None], _HAT * _hats(levels, np.array(knots.places))])
-
-
-def _hats(levels: int, knots: np.ndarray[tuple[int], np.dtype[np.int_]]) -> Floats:
-    places = np.arange(levels)
-    result = np.zeros((levels + 1, len(knots)))
-    right = np.clip(np.searchsorted(knots, places), 0, len(knots) - 1)
+    ends = np.array(knots.places)
+    right = np.clip(np.searchsorted(ends, places), 0, len(ends) - 1)
     left = np.maximum(right - 1, 0)
     # Beyond the outer knots, and on them, one hat is 1 and all others 0.
-    inside = (places > knots[0]) & (places < knots[-1])
-    weight = np.where(inside, (places - knots[left]) / np.maximum(knots[right] - knots[left], 1), 1.0)
+    inside = (places > ends[0]) & (places < ends[-1])
+    weight = np.where(inside, (places - ends[left]) / np.maximum(ends[right] - ends[left], 1), 1.0)
     # t and 1 - t are then exact floats, and t² + (1-t)² ≤ 1 holds without rounding errors.
     weight = np.rint(weight * _QUANTUM) / _QUANTUM
-    result[places, np.where(places >= knots[-1], len(knots) - 1, right)] = weight
-    result[places[inside], left[inside]] = 1.0 - weight[inside]
-    return result
+    hats = np.zeros((levels + 1, len(ends)))
+    hats[places, np.where(places >= ends[-1], len(ends) - 1, right)] = weight
+    hats[places[inside], left[inside]] = 1.0 - weight[inside]
+    return np.hstack([np.append(_LINE * line, 0.0)[:, None], _HAT * hats])
 
 
 def column_map(column: ModelColumn, knots: Knots | None) -> Floats:

@@ -132,7 +132,39 @@ class LeastSquares:
             position += width
         for name in chosen:
             schema[name]  # an unknown name is refused here
-        return _solve(moments, target, ["(intercept)", *names], places, goal, np.array(levels))
+        size, picked = len(places), [*places, goal]
+        matrix = moments.matrix_[np.ix_(picked, picked)]
+        degrees = max(moments.rows - size, 1.0)
+        sigma = math.hypot(float(moments.sigma_), moments.rows * _ROUNDING)
+        eigenvalues, vectors = np.linalg.eigh(matrix[:size, :size])
+        beta = (vectors / np.maximum(eigenvalues, 2 * sigma * math.sqrt(size))) @ (vectors.T @ matrix[:size, size])
+        rows, w = matrix[:size], np.append(-beta, 1.0)
+        eigenvalues, vectors = np.linalg.eigh(matrix)
+        possible = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        noise = np.outer(w[:-1], w[:-1])
+        np.fill_diagonal(noise, w @ w)
+        inverse = np.linalg.inv(sigma**2 * noise + (w @ possible @ w) / degrees * possible[:size, :size])
+        # Ω: of the noise Σᵢ V₀⁻¹ᵢᵢ‖w‖² and the other entries of V₀⁻¹ times wᵢwₖ, of sampling wᵀGw·tr(V₀⁻¹A)/(n−p).
+        omega = sigma**2 * np.trace(inverse) * np.eye(size + 1)
+        omega[:-1, :-1] += sigma**2 * (inverse - np.diag(np.diag(inverse)))
+        rare = np.append(np.array(levels) & (np.diag(rows) < _RARE * sigma), False)
+        within = np.diag(rare - rare.sum() * (np.arange(size + 1) == size)) * (_WITHIN * omega[-1, -1])
+        omega += np.sum(inverse * possible[:size, :size]) / degrees * possible
+        # From z to the columns' own units: z = (x − centre)/half, so βₓ = β·half_y/half_x; the constant takes the rest.
+        centre, half = moments.scales()
+        units = np.eye(size + 1)
+        units[0, 0], units[0, size] = half[goal - 1], -centre[goal - 1]
+        for row, position in enumerate(places[1:], 1):
+            units[row, row] = half[goal - 1] / half[position - 1]
+            units[0, row] = -units[row, row] * centre[position - 1]
+        return cls(
+            target=target,
+            names=("(intercept)", *names),
+            values=-(units @ w)[:-1],
+            score=rows.T @ inverse @ rows + within / size,
+            size=omega / size,
+            units=units,
+        )
 
     def interval(self, confidence: Number = Fraction(19, 20)) -> Floats:
         """Return the ends of each coefficient's interval, the intercept's first; infinite where nothing is known."""
@@ -175,45 +207,6 @@ class LeastSquares:
         return table
 
     __repr__ = __str__
-
-
-def _solve(
-    moments: Moments, target: str, names: list[str], places: list[int], goal: int, levels: npt.NDArray[np.bool_]
-) -> LeastSquares:
-    """Fit the target's entry on the entries ``places``; ``levels`` marks the levels of a category among them."""
-    size, chosen = len(places), [*places, goal]
-    matrix = moments.matrix_[np.ix_(chosen, chosen)]
-    degrees = max(moments.rows - size, 1.0)
-    sigma = math.hypot(float(moments.sigma_), moments.rows * _ROUNDING)
-    eigenvalues, vectors = np.linalg.eigh(matrix[:size, :size])
-    beta = (vectors / np.maximum(eigenvalues, 2 * sigma * math.sqrt(size))) @ (vectors.T @ matrix[:size, size])
-    rows, w = matrix[:size], np.append(-beta, 1.0)
-    eigenvalues, vectors = np.linalg.eigh(matrix)
-    possible = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-    noise = np.outer(w[:-1], w[:-1])
-    np.fill_diagonal(noise, w @ w)
-    inverse = np.linalg.inv(sigma**2 * noise + (w @ possible @ w) / degrees * possible[:size, :size])
-    # Ω: of the noise Σᵢ V₀⁻¹ᵢᵢ‖w‖² and the other entries of V₀⁻¹ times wᵢwₖ, of sampling wᵀGw·tr(V₀⁻¹A)/(n−p).
-    omega = sigma**2 * np.trace(inverse) * np.eye(size + 1)
-    omega[:-1, :-1] += sigma**2 * (inverse - np.diag(np.diag(inverse)))
-    rare = np.append(levels & (np.diag(rows) < _RARE * sigma), False)
-    within = np.diag(rare - rare.sum() * (np.arange(size + 1) == size)) * (_WITHIN * omega[-1, -1])
-    omega += np.sum(inverse * possible[:size, :size]) / degrees * possible
-    # From z to the columns' own units: z = (x − centre)/half, so βₓ = β·half_y/half_x; the constant takes the rest.
-    centre, half = moments.scales()
-    units = np.eye(size + 1)
-    units[0, 0], units[0, size] = half[goal - 1], -centre[goal - 1]
-    for row, position in enumerate(places[1:], 1):
-        units[row, row] = half[goal - 1] / half[position - 1]
-        units[0, row] = -units[row, row] * centre[position - 1]
-    return LeastSquares(
-        target=target,
-        names=tuple(names),
-        values=-(units @ w)[:-1],
-        score=rows.T @ inverse @ rows + within / size,
-        size=omega / size,
-        units=units,
-    )
 
 
 class LinearModel(Regressor):
@@ -316,12 +309,15 @@ def feature_names(columns: Sequence[ModelColumn]) -> list[str]:
     ]
 
 
-def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any]) -> Iterator[Floats]:
-    """Yield chunks of z in units of 2⁻¹²: whole numbers within ±4096 in floats, with exact sums of products."""
+def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any], *, lowest: int = -1) -> Iterator[Floats]:
+    """Yield chunks of z in units of 2⁻¹²: whole numbers within ±4096 in floats, with exact sums of products.
+
+    ``lowest`` is what a number's lower bound becomes, -1 or 0; its upper bound becomes 1.
+    """
     prepared: list[Floats | Codes] = []
     for column, values in zip(columns, parts, strict=True):
         if column.values is None:
-            scaled = (2 * column.shares(values) - 1) * _GRID
+            scaled = ((1 - lowest) * column.shares(values) + lowest) * _GRID
             prepared.append(np.rint(np.where(np.isnan(scaled), 0.0, scaled)))
         else:
             prepared.append(column.codes(values))
@@ -330,10 +326,8 @@ def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any]) -> Iterat
         chunk = slice(first, first + _CHUNK)
         blocks = [np.full((min(_CHUNK, rows - first), 1), _GRID)]
         for column, entry in zip(columns, prepared, strict=True):
-            if column.values is None:
-                blocks.append(entry[chunk, None].astype(np.float64))
-            else:
-                blocks.append((entry[chunk, None] == np.arange(column.levels)) * _GRID)
+            levels = None if column.values is None else np.arange(column.levels)
+            blocks.append(entry[chunk, None] if levels is None else (entry[chunk, None] == levels) * _GRID)
         yield np.hstack(blocks)
 
 

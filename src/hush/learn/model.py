@@ -265,10 +265,11 @@ class Regressor(Model):
         return self._bounds().numbers(target_column(self._target_values(rows, values)))
 
 
-def require_equal_rows(codes: Sequence[Any], target: Any) -> None:
-    """Refuse a target that does not belong to the rows; how many there are stays unsaid."""
+def counted_rows(codes: Sequence[Any], target: Any, counted: Any) -> tuple[list[Any], Any]:
+    """Return the rows that count; refuse a target that does not belong to them, how many there are unsaid."""
     if codes and len(codes[0]) != len(target):
         raise InvalidValueError("y", got="another number of rows", allowed="one label per row of X")
+    return [column[counted] for column in codes], target[counted]
 
 
 def model_from_json(data: Mapping[str, Any]) -> Model:

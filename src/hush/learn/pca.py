@@ -16,6 +16,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -24,13 +25,13 @@ import numpy as np
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, integer
 from hush.learn.budget import deviation, gaussian_budget, noisy, read_budget, require_delta
-from hush.learn.linear import feature_names, noisy_products
+from hush.learn.linear import feature_names, integer_rows, noisy_products
 from hush.learn.model import Model
 from hush.learn.schema import Floats, ModelColumn
 from hush.noise import rounded_gaussian
 
-_GRID = 2.0**12
-_CHUNK = 1 << 15
+_UNIT = 2.0**24
+"""1 in the units of sums of squares."""
 _LOOK = Fraction(1, 20)
 
 
@@ -61,9 +62,9 @@ class PCA(Model):
         """Release the moments of the rows and their components, at the price of ``event``."""
         mu_squared, parts = self._mu_squared(), self._schema(X).split(X)
         columns = self._columns()
-        rows = scaled_rows(columns, parts)
+        rows = list(integer_rows(columns, parts, lowest=0))
         longest = _longest(rows, len(columns), mu_squared * _LOOK)
-        total = _products(rows, longest)
+        total = _products(rows, longest, 1 + len(feature_names(columns)))
         # ½[(1+r²)² + 1 + Σxᵢ⁴], Σxᵢ⁴ ≤ min(r², r⁴).
         square = Fraction((1 + longest) ** 2 + 1 + longest, 2)
         sigma = deviation(mu_squared * (1 - _LOOK), square)
@@ -79,8 +80,9 @@ class PCA(Model):
     def transform(self, X: Any) -> Floats:  # noqa: N803
         """Return the rows' coordinates along the components."""
         components = self._fitted("components_")
-        rows = scaled_rows(self._columns(), self._schema().split(X)) / _GRID
-        return np.asarray((rows - self.mean_) @ components.T)
+        chunks = integer_rows(self._columns(), self._schema().split(X), lowest=0)
+        parts = [(chunk[:, 1:] / chunk[:, :1] - self.mean_) @ components.T for chunk in chunks]
+        return np.vstack(parts) if parts else np.zeros((0, len(components)))
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803, ARG002
         """Refuse: coordinates of the rows that were fitted are as private as the rows."""
@@ -92,26 +94,14 @@ class PCA(Model):
         )
 
 
-def scaled_rows(columns: tuple[ModelColumn, ...], parts: list[Any]) -> Floats:
-    """Return rows in units of 2⁻¹²: numbers from 0 to 4096, categories one-hot, missing values zero."""
-    blocks = []
-    for column, values in zip(columns, parts, strict=True):
-        if column.values is None:
-            x = column.shares(values)
-            blocks.append(np.rint(np.where(np.isnan(x), 0.0, x) * _GRID)[:, None])
-        else:
-            blocks.append((column.codes(values)[:, None] == np.arange(column.levels)) * _GRID)
-    return np.hstack(blocks)
+def _squares(chunk: Floats) -> Floats:
+    """Return each row's squared length without the constant, in units of 2⁻²⁴: sums of whole numbers, exact."""
+    return np.asarray(np.einsum("ij,ij->i", chunk[:, 1:], chunk[:, 1:]))
 
 
-def _squares(rows: Floats) -> Floats:
-    """Return each row's squared length in units of 2⁻²⁴: sums of whole numbers, exact."""
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
-
-
-def _longest(rows: Floats, columns: int, mu_squared: Fraction) -> int:
+def _longest(rows: Sequence[Floats], columns: int, mu_squared: Fraction) -> int:
     """Return a whole r² that nearly all rows' squared lengths are within, from a noisy histogram."""
-    lengths = np.ceil(_squares(rows) / _GRID**2).astype(np.intp)
+    lengths = np.concatenate([np.zeros(0), *(np.ceil(_squares(chunk) / _UNIT) for chunk in rows)]).astype(np.intp)
     sigma = deviation(mu_squared)
     counts = noisy(np.bincount(np.minimum(lengths, columns), minlength=columns + 1), sigma)
     # From the top: the first length beyond which more rows lie than three deviations of the noise in that sum.
@@ -121,18 +111,14 @@ def _longest(rows: Floats, columns: int, mu_squared: Fraction) -> int:
     return max(1, int(there[-1])) if there.size else columns
 
 
-def _products(rows: Floats, longest: int) -> Floats:
+def _products(rows: Sequence[Floats], longest: int, size: int) -> Floats:
     """Return Σ(1, x)(1, x)ᵀ in units of 2⁻²⁴, long rows shortened."""
-    size = rows.shape[1] + 1
     total = np.zeros((size, size))
-    limit = longest * _GRID**2
-    for first in range(0, len(rows), _CHUNK):
-        chunk = rows[first : first + _CHUNK]
-        square = _squares(chunk)
-        factor = np.where(square > limit, np.sqrt(limit / np.maximum(square, 1.0)) * (1 - 2.0**-50), 1.0)
+    for chunk in rows:
+        square, limit = _squares(chunk)[:, None], longest * _UNIT
+        factor = np.sqrt(limit / np.maximum(square, 1.0)) * (1 - 2.0**-50)
         # Shortened a little too much and rounded towards 0: no rounding error leaves a row longer than the limit.
-        chunk = np.where((square > limit)[:, None], np.floor(chunk * factor[:, None]), chunk)
-        z = np.hstack([np.full((len(chunk), 1), _GRID), chunk])
+        z = np.hstack([chunk[:, :1], np.where(square > limit, np.floor(chunk[:, 1:] * factor), chunk[:, 1:])])
         # Whole numbers of at most 2²⁴: floats add them up exactly for fewer than 2²⁹ rows.
         total += z.T @ z
     return total

@@ -48,7 +48,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, integer
@@ -63,20 +62,17 @@ from hush.learn.convex_fits import (
     Loss,
     NewtonDesign,
     Perturbation,
-    Preconditioner,
-    newton_error,
-    noisy_newton,
+    inverse_moments,
 )
 from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
-from hush.learn.model import Classifier, Model, Regressor, require_equal_rows
+from hush.learn.model import Classifier, Model, Regressor, counted_rows
 from hush.learn.schema import Codes, Floats, ModelColumn
 
 _SIGNIFICANT = 4.0
 _CATEGORY = Fraction(1, 4)
 """The weight of a look at a category, which only centres its curve. A look at a number places knots, and weighs 1."""
-_LOOKS, _WEIGHT = Fraction(1, 10), Fraction(1, 50)
-"""Of `LogisticRegression`: the share of the budget for looks, and the part of it for the total curvature, to see
-whether slopes stand out."""
+_LOOKS = Fraction(1, 10)
+"""Of `LogisticRegression`: the share of the budget for looks."""
 _NEWTON_STEPS = 4
 _ALL_LOOKS = Fraction(13, 100)
 _FIRST, _SECOND = Fraction(35, 100), Fraction(52, 100)
@@ -149,26 +145,89 @@ class Features:
             looks,
         )
 
-    def design(self, codes: Sequence[Codes]) -> Design:
-        """Return rows with these features."""
-        return Design(codes, self.maps, intercept=self.intercept)
 
-    def covariance(self, how: Perturbation, penalty: Floats, weight: float) -> Floats:
-        """Return about the covariance of the coefficients' noise; ``weight`` is the total second derivative."""
-        shares = [np.maximum(counts, 0.0) for counts in self.looks.counts]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerturbedFits:
+    """Fits by objective perturbation, where a unit has one row."""
+
+    features: Features
+    rows: Design
+    shares: Shares
+    loss: Loss
+    held: float
+    """The mean second derivative of the loss that is supposed, at most."""
+
+    @property
+    def look(self) -> Fraction:
+        """The price of all looks at the rows."""
+        return self.shares.looks
+
+    def _perturbation(self, number: int) -> Perturbation:
+        return perturbation(self.loss, self.shares, number, self.features.radius_squared, self.rows.width)
+
+    def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
+        """Return the noisy minimum of a fit whose ridge is centred at ``start``."""
+        return self._perturbation(number).release(self.rows, target, start)
+
+    def covariance(self, number: int, theta: Floats) -> Floats:
+        """Return about the covariance of a minimum's noise, as if columns were independent; from released numbers."""
+        how, maps, looks = self._perturbation(number), self.features.maps, self.features.looks
+        shares = [np.maximum(counts, 0.0) for counts in looks.counts]
         shares = [counts / max(float(counts.sum()), 1.0) for counts in shares]
-        means = [part[:-1].T @ share for part, share in zip(self.maps, shares, strict=True)]
-        mean = np.concatenate([[self.intercept], *means])
+        means = [part[:-1].T @ share for part, share in zip(maps, shares, strict=True)]
+        mean = np.concatenate([[self.features.intercept], *means])
         # Off the blocks, columns are taken as independent: E[xᵢxⱼ] = E[xᵢ]·E[xⱼ].
         square = np.outer(mean, mean)
-        first = 1
-        for part, share in zip(self.maps, shares, strict=True):
-            block = slice(first, first + part.shape[1])
+        for part, share, block in zip(maps, shares, self.rows.slices, strict=True):
             square[block, block] = part[:-1].T @ (share[:, None] * part[:-1])
-            first += part.shape[1]
+        # Of rare classes little curvature is left at the mean row already.
+        held = min(self.held, float(self.loss.second(mean @ theta, mean @ theta)))
         # The minimum moves by H⁻¹b, so its covariance is σ²·H⁻¹H⁻¹.
-        inverse = np.linalg.inv(max(weight, 0.0) * square + np.diag(penalty))
+        inverse = np.linalg.inv(held * looks.rows * square + how.penalty * np.eye(len(mean)))
         return np.asarray(float(how.sigma) ** 2 * inverse @ inverse)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewtonFits:
+    """Fits by noisy Newton steps, where a unit has several rows."""
+
+    features: Features
+    rows: NewtonDesign
+    inverse: Floats
+    """(A + λI)⁻¹, A the noisy second moments."""
+    loss: Loss
+    curvature: float
+    """The guess of the loss's mean second derivative."""
+    steps: tuple[int, ...]
+    """How many steps each fit takes."""
+    mu_squared: Fraction
+    """The price of one step."""
+    look: Fraction
+    """The price of all looks at the rows."""
+
+    def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
+        """Return where the steps of a fit lead from ``start``."""
+        theta = start
+        for _ in range(self.steps[number]):
+            derivative = self.loss.derivative(self.rows.margins(theta), target)
+            theta = theta - self.inverse @ self.rows.gradient(derivative, self.mu_squared) / self.curvature
+        return theta
+
+    def covariance(self, _number: int, _theta: Floats) -> Floats:
+        """Return about the covariance of a minimum's noise: each step corrects most of the noise of the one before."""
+        sigma = float(self.rows.gradient_deviation(self.mu_squared)) / self.curvature
+        return np.asarray(sigma**2 * self.inverse @ self.inverse)
+
+
+def perturbation(loss: Loss, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
+    """Return the parameters of one of the fits that share a budget."""
+    return Perturbation(
+        loss=loss,
+        radius_squared=radius_squared,
+        mu_squared=shares.fits[number],
+        curvature=shares.curvature,
+        width=width,
+    )
 
 
 def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, covariance: Floats) -> Floats:
@@ -222,49 +281,31 @@ class AdditiveModel(Model):
         """Return how looks and fits share the budget where a unit has one row."""
         raise NotImplementedError
 
-    def _total(self) -> Fraction:
-        """Return the budget μ² of noisy Newton steps, where a unit may have several rows."""
-        return gaussian_budget(*self._budget())
+    def _outputs(self) -> int:
+        """Return how many curves a column has."""
+        return 1
+
+    def _steps(self) -> tuple[int, ...]:
+        """Return the numbers of noisy Newton steps of all fits, where a unit may have several rows."""
+        raise NotImplementedError
 
     @property
     def event(self) -> Event:
-        return self._shares().event if self._unit_rows() == 1 else GaussianEvent(sigma_squared=1 / self._total())
-
-    def _perturbation(self, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
-        """Return one of the fits."""
-        price = shares.fits[number]
-        return Perturbation(
-            loss=self.loss, radius_squared=radius_squared, mu_squared=price, curvature=shares.curvature, width=width
-        )
+        if self._unit_rows() == 1:
+            return self._shares().event
+        return GaussianEvent(sigma_squared=1 / gaussian_budget(*self._budget()))
 
     def error(self, *, rows: int) -> float:
         """Return about the deviation of the noise in the effect of a level with this number of rows.
 
         It is meant on the scale of log-odds, or in widths of residuals.
         """
-        columns = len(self._columns())
-        if self._unit_rows() > 1:
-            return newton_error(self._total(), self._unit_rows(), columns, weight=self.curvature, rows=rows)
-        how = self._perturbation(self._shares(), -1, Fraction(columns + 1), 1)
+        columns, unit_rows = len(self._columns()), self._unit_rows()
+        if unit_rows > 1:
+            price = gaussian_budget(*self._budget()) * STEPS / _NEWTON_STEPS
+            return unit_rows * math.sqrt((columns + 1) / float(price)) / (self.curvature * rows)
+        how = perturbation(self.loss, self._shares(), -1, Fraction(columns + 1), 1)
         return float(how.sigma) / (self.held * rows + float(how.ridge))
-
-    def _target(self, rows: Any, values: Any) -> Any:
-        """Return the target of rows, as the fits take it."""
-        raise NotImplementedError
-
-    def _fit_rows(self, codes: Sequence[Codes], target: Any) -> Self:
-        """Fit rows by objective perturbation."""
-        raise NotImplementedError
-
-    def _fit_units(self, codes: Sequence[Codes], target: Any) -> Self:
-        """Fit rows where a unit has several, by noisy Newton steps."""
-        raise NotImplementedError
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
-        """Fit the curves to rows and their targets, at the price of ``event``."""
-        codes, target = self._schema(X).codes(X), self._target(X, y)
-        require_equal_rows(codes, target)
-        return self._fit_units(codes, target) if self._unit_rows() > 1 else self._fit_rows(codes, target)
 
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)
@@ -274,22 +315,34 @@ class AdditiveModel(Model):
             raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
         return self._schema().columns
 
-    def _look(self, codes: Sequence[Codes], mu_squared: Fraction) -> Looks:
-        columns = self._columns()
+    def _fits(self, codes: Sequence[Codes], part: Fraction) -> PerturbedFits | NewtonFits:
+        """Look at the columns, for ``part`` of the price of all looks, and return the fits that follow."""
+        columns, unit_rows = self._columns(), self._unit_rows()
+        if unit_rows == 1:
+            shares = self._shares()
+            look, mu = shares.looks, math.sqrt(float(sum(shares.fits)) / self._outputs())
+        else:
+            total = gaussian_budget(*self._budget())
+            # A unit changes a count by up to its rows, so its μ² is their square times that of one row; and the noise
+            # of the steps is as if each row had that much less of μ.
+            look, mu = total * LOOKS / unit_rows**2, math.sqrt(float(total * STEPS)) / unit_rows
         weights = [Fraction(1) if column.numeric else _CATEGORY for column in columns]
-        return Looks.take(codes, [column.levels for column in columns], mu_squared=mu_squared, weights=weights)
-
-    def _newton_design(
-        self, codes: Sequence[Codes], counted: npt.NDArray[np.bool_], look: Fraction
-    ) -> tuple[Features, NewtonDesign, Preconditioner]:
-        """Return the rows that noisy Newton steps start from; ``look`` is the price of looks at the columns."""
-        total, unit_rows = self._total(), self._unit_rows()
-        looks = self._look(codes, look)
-        # A unit has several rows, so the noise is as if each row had that much less of μ.
-        mu = math.sqrt(float(total * STEPS)) / unit_rows
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        rows = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        return features, rows, Preconditioner.of(*rows.moments(counted, total * MOMENTS))
+        looks = Looks.take(codes, [column.levels for column in columns], mu_squared=look * part, weights=weights)
+        features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
+        if unit_rows == 1:
+            rows = Design(codes, features.maps, intercept=features.intercept)
+            return PerturbedFits(features=features, rows=rows, shares=shares, loss=self.loss, held=self.held)
+        design = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
+        return NewtonFits(
+            features=features,
+            rows=design,
+            inverse=inverse_moments(*design.moments(total * MOMENTS)),
+            loss=self.loss,
+            curvature=self.curvature,
+            steps=self._steps(),
+            mu_squared=total * STEPS / sum(self._steps()),
+            look=look,
+        )
 
     def _keep(
         self, features: Features, fits: Sequence[tuple[Floats, Floats]], scale: float = 1.0, centre: float = 0.0
@@ -384,10 +437,15 @@ class LogisticRegression(Classifier, AdditiveModel):
         super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
 
     def _shares(self) -> Shares:
-        epsilon, delta = self._budget()
+        fits = self._outputs()
+        return share_budget(*self._budget(), looks=_LOOKS, fits=((1 - _LOOKS) / fits,) * fits, two_sided=False)
+
+    def _outputs(self) -> int:
         classes = self._classes().levels
-        fits = 1 if classes == 2 else classes
-        return share_budget(epsilon, delta, looks=_LOOKS, fits=((1 - _LOOKS) / fits,) * fits, two_sided=False)
+        return 1 if classes == 2 else classes
+
+    def _steps(self) -> tuple[int, ...]:
+        return (_NEWTON_STEPS,) * self._outputs()
 
     def _story(self) -> str:
         sigma = self.error(rows=1000)
@@ -396,46 +454,17 @@ class LogisticRegression(Classifier, AdditiveModel):
             f"{sigma:.3g} or so on the log-odds scale, more where columns go together."
         )
 
-    def _fit_rows(self, codes: Sequence[Codes], labels: Codes) -> Self:
-        shares = self._shares()
-        classes = self._classes().levels
-        counted = labels < classes
-        mu = math.sqrt(float(shares.fits[0]))
-        looks = self._look(codes, shares.looks * (1 - _WEIGHT))
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        design = features.design(codes)
-        weight_share = shares.looks * _WEIGHT / len(shares.fits)
-        fits = []
-        for number in range(len(shares.fits)):
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Fit the curves to rows and their classes, at the price of ``event``."""
+        labels, classes = self._target(X, y), self._classes().levels
+        codes, labels = counted_rows(self._schema(X).codes(X), labels, labels < classes)
+        fits = self._fits(codes, Fraction(1))
+        curves = []
+        for number in range(self._outputs()):
             positive = labels == (1 if classes == 2 else number)
-            how = self._perturbation(shares, number, features.radius_squared, design.width)
-            penalty = how.penalty()
-            theta = how.release(design, positive.astype(np.float64), counted, np.zeros(design.width), penalty)
-            weight = _noisy_weight(design, theta, weight_share)
-            fits.append((theta, features.covariance(how, penalty, weight)))
-        self._keep(features, fits)
-        return self
-
-    def _fit_units(self, codes: Sequence[Codes], labels: Codes) -> Self:
-        classes, total, unit_rows = self._classes().levels, self._total(), self._unit_rows()
-        counted = labels < classes
-        features, rows, preconditioner = self._newton_design(codes, counted, total * LOOKS / unit_rows**2)
-        numbers = [1] if classes == 2 else list(range(classes))
-        fits = [
-            noisy_newton(
-                rows,
-                self.loss,
-                (labels == number).astype(np.float64),
-                start=np.zeros(rows.width),
-                counted=counted,
-                preconditioner=preconditioner,
-                weight=self.curvature,
-                mu_squared=total * STEPS / len(numbers),
-                steps=_NEWTON_STEPS,
-            )
-            for number in numbers
-        ]
-        self._keep(features, fits)
+            theta = fits.minimum(number, positive.astype(np.float64), np.zeros(fits.rows.width))
+            curves.append((theta, fits.covariance(number, theta)))
+        self._keep(fits.features, curves)
         return self
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
@@ -452,15 +481,6 @@ class LogisticRegression(Classifier, AdditiveModel):
             return np.hstack([1 - chance, chance])
         total = np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
         return np.asarray(chance / total)
-
-
-def _noisy_weight(design: Design, theta: Floats, mu_squared: Fraction) -> float:
-    """Return the noisy total of p(1−p), each term rounded to 2⁻²⁰: one row adds at most 2¹⁸ steps."""
-    margins = design.margins(theta)
-    terms = np.rint(LOGISTIC.second(margins, margins) * 2.0**20).astype(np.int64)
-    # p(1-p) ≤ 1/4, so a row adds 2¹⁸ steps at most; the cut for 64 bits raises no sensitivity.
-    total = noisy([min(int(terms.sum()), 2**62)], deviation(mu_squared, 2**36))
-    return float(total[0]) / 2.0**20
 
 
 class Regression(Regressor, AdditiveModel):
@@ -498,8 +518,10 @@ class Regression(Regressor, AdditiveModel):
         super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
 
     def _shares(self) -> Shares:
-        epsilon, delta = self._budget()
-        return share_budget(epsilon, delta, looks=_ALL_LOOKS, fits=(_FIRST, _SECOND), two_sided=True)
+        return share_budget(*self._budget(), looks=_ALL_LOOKS, fits=(_FIRST, _SECOND), two_sided=True)
+
+    def _steps(self) -> tuple[int, ...]:
+        return _STEPS_OF_FITS
 
     def _story(self) -> str:
         return (
@@ -507,85 +529,29 @@ class Regression(Regressor, AdditiveModel):
             f"{self.error(rows=1000):.3g} or so times the residuals' 70 % quantile, more where columns go together."
         )
 
-    def _fit_rows(self, codes: Sequence[Codes], target: Floats) -> Self:
-        shares = self._shares()
-        bounds = self._bounds()
-        counted = ~np.isnan(target)
-        y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
-        looks = self._look(codes, shares.looks * _COLUMNS)
-        mu = math.sqrt(float(sum(shares.fits)))
-        features = Features.choose(self._columns(), looks, mu, linear=self.basis == "linear")
-        design = features.design(codes)
-        centre, spread = self._scale(y[counted], bounds, shares.looks * _TARGET, looks.rows)
-        if looks.rows * mu < _SCARCE:
-            # `looks.rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
-            shares, start, width = _joined(shares), np.zeros(design.width), spread
-            return self._finish(features, design, (y, counted), (centre, width), start, shares)
-        first = self._perturbation(shares, 0, features.radius_squared, design.width)
-        theta = first.release(design, (y - centre) / spread, counted, np.zeros(design.width), first.penalty())
-        residuals = np.abs((y - centre) / spread - design.margins(theta))[counted]
-        # The first fit is public by now, so that residuals of it are a look at the rows like any other.
-        width = spread * _residual_width(residuals, shares.looks * _RESIDUALS)
-        # The same curve in the new unit: coefficients were in spreads, and are to be in widths.
-        return self._finish(features, design, (y, counted), (centre, width), theta * (spread / width), shares)
-
-    def _finish(
-        self,
-        features: Features,
-        design: Design,
-        rows: tuple[Floats, npt.NDArray[np.bool_]],
-        scale: tuple[float, float],
-        start: Floats,
-        shares: Shares,
-    ) -> Self:
-        """Run the last fit and keep its curves."""
-        (y, counted), (centre, width) = rows, scale
-        how = self._perturbation(shares, -1, features.radius_squared, design.width)
-        penalty = how.penalty()
-        theta = how.release(design, (y - centre) / width, counted, start, penalty)
-        covariance = features.covariance(how, penalty, _QUANTILE * features.looks.rows)
-        self._keep(features, [(theta, covariance)], width, centre)
-        return self
-
-    def _fit_units(self, codes: Sequence[Codes], target: Floats) -> Self:
-        # first at the target's spread, then narrower
-        bounds, total, unit_rows = self._bounds(), self._total(), self._unit_rows()
-        counted = ~np.isnan(target)
-        y = np.clip(np.where(counted, target, bounds.lower), bounds.lower, bounds.upper)
-        # A unit changes a count by up to its rows, so its μ² is their square times that of one row.
-        look = total * LOOKS / unit_rows**2
-        features, rows, preconditioner = self._newton_design(codes, counted, look * _COLUMNS)
-        centre, width = self._scale(y[counted], bounds, look * _TARGET, features.looks.rows)
-        theta, covariance = np.zeros(rows.width), np.zeros((rows.width, rows.width))
-        for number, steps in enumerate(_STEPS_OF_FITS):
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Fit the curves to rows and their target, at the price of ``event``: at its spread first, then narrower."""
+        target, bounds = self._target(X, y), self._bounds()
+        codes, target = counted_rows(self._schema(X).codes(X), target, ~np.isnan(target))
+        target = np.clip(target, bounds.lower, bounds.upper)
+        fits = self._fits(codes, _COLUMNS)
+        rows = fits.features.looks.rows
+        centre, width = _centre_and_spread(target, bounds, fits.look * _TARGET, rows)
+        numbers = [0, 1]
+        if isinstance(fits, PerturbedFits) and rows * math.sqrt(float(sum(fits.shares.fits))) < _SCARCE:
+            # `rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
+            numbers, fits = [0], replace(fits, shares=_joined(fits.shares))
+        theta = np.zeros(fits.rows.width)
+        for number in numbers:
             if number:
-                residuals = np.abs((y - centre) / width - rows.margins(theta))[counted]
-                narrower = width * _residual_width(residuals, look * _RESIDUALS)
+                # The first fit is public by now, so that residuals of it are a look at the rows like any other.
+                residuals = np.abs((target - centre) / width - fits.rows.margins(theta))
+                narrower = width * _residual_width(residuals, fits.look * _RESIDUALS)
+                # The same curve in the new unit: coefficients were in spreads, and are to be in widths.
                 theta, width = theta * (width / narrower), narrower
-            theta, covariance = noisy_newton(
-                rows,
-                self.loss,
-                (y - centre) / width,
-                start=theta,
-                counted=counted,
-                preconditioner=preconditioner,
-                weight=self.curvature,
-                mu_squared=total * STEPS * steps / sum(_STEPS_OF_FITS),
-                steps=steps,
-            )
-        self._keep(features, [(theta, covariance)], width, centre)
+            theta = fits.minimum(number, (target - centre) / width, theta)
+        self._keep(fits.features, [(theta, fits.covariance(numbers[-1], theta))], width, centre)
         return self
-
-    @staticmethod
-    def _scale(y: Floats, bounds: ModelColumn, mu_squared: Fraction, rows: float) -> tuple[float, float]:
-        """Return the target's noisy centre and spread."""
-        share = (y - bounds.lower) / (bounds.upper - bounds.lower)
-        sigma = deviation(mu_squared)
-        cells = np.minimum((share * _CELLS).astype(np.intp), _CELLS - 1)
-        counts = noisy(np.bincount(cells, minlength=_CELLS), sigma)
-        centre, spread = _centre_and_spread(counts, float(sigma), rows)
-        width = bounds.upper - bounds.lower
-        return bounds.lower + centre * width, spread * width
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within its bounds."""
@@ -603,18 +569,21 @@ def _joined(shares: Shares) -> Shares:
     return replace(shares, fits=(sum(shares.fits, Fraction(0)),), curvature=total)
 
 
-def _centre_and_spread(counts: Floats, sigma: float, rows: float) -> tuple[float, float]:
-    """Return mean and deviation, as shares of the range, from cells as fine as stand out of their noise.
+def _centre_and_spread(target: Floats, bounds: ModelColumn, mu_squared: Fraction, rows: float) -> tuple[float, float]:
+    """Return the target's noisy mean and deviation, from cells of its range as fine as stand out of their noise.
 
     Cells below two deviations count as empty. What noise alone lets through, 2.3 % of cells at 2.37 deviations, must
     stay below a quarter of what is kept; what is kept must be five deviations of its own noise, and most of the rows.
     Else cells are merged by two. Where nothing stands out, it is the mean of all and a quarter of the range: a spread
     that is too small would hold the fit where the noise put it.
     """
-    cells = len(counts)
+    span, exact_sigma = bounds.upper - bounds.lower, deviation(mu_squared)
+    places = np.minimum(((target - bounds.lower) / span * _CELLS).astype(np.intp), _CELLS - 1)
+    counts, sigma = noisy(np.bincount(places, minlength=_CELLS), exact_sigma), float(exact_sigma)
+    cells = _CELLS
     while cells >= 4:
         merged = counts.reshape(cells, -1).sum(axis=1)
-        noise = sigma * math.sqrt(len(counts) / cells)
+        noise = sigma * math.sqrt(_CELLS / cells)
         kept = np.where(merged > 2 * noise, merged, 0.0)
         total = float(kept.sum())
         chance = max(4 * 0.023 * cells * 2.37, 5 * math.sqrt(np.count_nonzero(kept)))
@@ -622,12 +591,14 @@ def _centre_and_spread(counts: Floats, sigma: float, rows: float) -> tuple[float
             middles = (np.arange(cells) + 0.5) / cells
             mean = float(kept @ middles) / total
             # 1/12 of a cell's squared width: what rows spread evenly within their cell add to the variance.
-            return mean, math.sqrt(float(kept @ (middles - mean) ** 2) / total + 1 / (12 * cells**2))
+            spread = math.sqrt(float(kept @ (middles - mean) ** 2) / total + 1 / (12 * cells**2))
+            return bounds.lower + mean * span, spread * span
         cells //= 2
-    middles = (np.arange(len(counts)) + 0.5) / len(counts)
+    middles = (np.arange(_CELLS) + 0.5) / _CELLS
     # With few rows the larger divisor draws the mean to the middle; else noise could put it anywhere.
-    seen = max(rows, 4 * sigma * math.sqrt(len(counts)))
-    return min(max(0.5 + float(counts @ (middles - 0.5)) / seen, 0.0), 1.0), 0.25
+    seen = max(rows, 4 * sigma * math.sqrt(_CELLS))
+    mean = min(max(0.5 + float(counts @ (middles - 0.5)) / seen, 0.0), 1.0)
+    return bounds.lower + mean * span, span / 4
 
 
 def _residual_width(residuals: Floats, mu_squared: Fraction) -> float:

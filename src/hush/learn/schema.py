@@ -234,7 +234,11 @@ def _matrix(rows: Any) -> npt.NDArray[Any]:
         raise InvalidValueError(
             "X", got="a sparse matrix", allowed="dense: sparse input is not supported", hint="Use .toarray()."
         )
-    matrix = rows if isinstance(rows, np.ndarray) else np.asarray(rows, dtype=object if _ragged(rows) else None)
+    matrix: npt.NDArray[Any] = rows
+    if not isinstance(rows, np.ndarray):
+        lists = [row for row in rows if isinstance(row, (list, tuple))] if isinstance(rows, (list, tuple)) else []
+        numbers = all(_is_number(value) for row in lists for value in row)
+        matrix = np.asarray(rows, dtype=None if numbers else object)
     if matrix.ndim != 2:
         hint = "Reshape your data: one row per unit, one column per column of the schema."
         raise InvalidValueError("X", got=f"{matrix.ndim} dimensions", allowed="a table of rows and columns", hint=hint)
@@ -349,10 +353,3 @@ def _place(places: Mapping[Any, int], value: object) -> int:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Fraction, Decimal, np.integer, np.floating, np.bool_))
-
-
-def _ragged(rows: object) -> bool:
-    """Whether a list of rows holds anything but numbers."""
-    return isinstance(rows, (list, tuple)) and any(
-        not _is_number(value) for row in rows if isinstance(row, (list, tuple)) for value in row
-    )

@@ -43,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
-from hush.core.rounding import Ball, ball, flint
+from hush.core.rounding import Ball, ball, flint, nearest_float
 from hush.noise.bits import BitSource, Size, Uniform, drawn, less, nearest, put, settle
 from hush.noise.uniform import draw_bernoulli, draw_many_bernoulli
 
@@ -97,7 +97,7 @@ def gaussian() -> RealLaw:
 
 def cauchy(gamma: Fraction) -> RealLaw:
     """Density ∝ 1/(1+|z|^γ)."""
-    root, g = _float(gamma - 1), _float(gamma)
+    root, g = nearest_float(gamma - 1), nearest_float(gamma)
 
     def exactly(u: Ball, _v: Ball, second: bool) -> tuple[Ball, Ball]:
         # ln min(Z, 1/Z), on which acceptance depends: Z = U ≤ 1 in the first branch, Z = 1/y ≥ 1 in the second.
@@ -118,7 +118,7 @@ def cauchy(gamma: Fraction) -> RealLaw:
 
 def polynomial(a: Fraction) -> RealLaw:
     """Density ∝ (1+|z|)^-a."""
-    root = _float(a - 1)
+    root = nearest_float(a - 1)
 
     def floats(u: Floats, _v: Floats, _second: Any) -> tuple[Floats, Floats, None, float]:
         x = -np.log(u) / root
@@ -131,7 +131,7 @@ def polynomial(a: Fraction) -> RealLaw:
 
 def student(nu: Fraction) -> RealLaw:
     """Density ∝ (1+z²/ν)^(-(ν+1)/2)."""
-    freedom = _float(nu)
+    freedom = nearest_float(nu)
 
     def exactly(u: Ball, v: Ball, _second: bool) -> tuple[Ball, None]:
         radius = (ball(nu) * (-2 * u.log() / ball(nu)).expm1()).sqrt()
@@ -274,7 +274,8 @@ def _propose(
     second = draw_many_bernoulli(law.branch, count, bits) if law.branch else np.zeros(count, dtype=np.bool_)
     first_words, second_words = bits.words(count), bits.words(count)
     v = second_words.astype(np.float64) * 2.0**-64
-    stretch, middle = _float(scale), _float(centre)
+    # A scale beyond all floats is infinite: then every draw is left to the slow level.
+    stretch, middle = nearest_float(scale), nearest_float(centre)
     with np.errstate(all="ignore"):
         # Smaller words have no error bound. They are computed with a harmless word, and settled exactly below.
         u = np.maximum(first_words, _FLOAT_FROM).astype(np.float64) * 2.0**-64
@@ -305,11 +306,3 @@ def _propose(
     nearest_steps[~sure] = 0
     values = put(nearest_steps.astype(np.int64), open_, (value or 0 for value in settled))
     return values, np.flatnonzero(rejected)
-
-
-def _float(value: Fraction) -> float:
-    """Return the nearest float, or infinity for a larger number: then every draw is left to the slow level."""
-    try:
-        return value.numerator / value.denominator
-    except OverflowError:
-        return float("inf")

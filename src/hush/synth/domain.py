@@ -94,15 +94,6 @@ class Domain:
             mask = np.logical_and.outer(mask, inside)
         return mask
 
-    def resized(self, sizes: Mapping[str, int]) -> Domain:
-        """Return the same columns with other numbers of codes."""
-        return Domain(
-            names=self.names,
-            sizes=tuple(sizes.get(name, size) for name, size in zip(self.names, self.sizes, strict=True)),
-            ordered=self.ordered,
-            nulls=self.nulls,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class CodedTable:
@@ -158,16 +149,6 @@ class CodedTable:
             # Horner's rule: the order of cells is that of a C-ordered array, so `marginal` can reshape the counts.
             cell = cell * size + self.column(name)
         return cell
-
-    def recoded(self, domain: Domain, maps: Mapping[str, npt.NDArray[Any]]) -> CodedTable:
-        """Return the rows with the codes of some columns looked up in a table of new ones."""
-        return CodedTable(
-            domain,
-            tuple(
-                maps[name][array].astype(_narrowest(domain.size(name)), copy=False) if name in maps else array
-                for name, array in zip(self.domain.names, self.codes, strict=True)
-            ),
-        )
 
 
 def _narrowest(size: int) -> type[Any]:

@@ -1,6 +1,6 @@
 r"""All marginals of a workload at once: unbiased, mutually consistent, each cell with its error bar.
 
-`plan` chooses the noise without data (see below), `MarginalPlan.measure` adds it to exact integers, and
+`plan_marginals` chooses the noise without data (see below), `MarginalPlan.measure` adds it to exact integers, and
 `Marginals` is made of what was measured: every marginal whose columns lie within one of the workload, sums of cells
 over any box of codes, roll-ups to coarser public keys, and a non-negative version to look at.
 
@@ -56,8 +56,8 @@ b go and come: ‖h_a - h_b‖² = 2∏n_i(n_i-1) - 2⟨h_a, h_b⟩, where ⟨h_
 where not. It is least where a and b differ in one column only, that with the fewest codes: 2(1 + 1/(n-1)) times as much
 as for one row, which also covers rows that come or go without a counterpart. For A = ∅ it is one row's change.
 
->>> plan = plan_residuals(Domain.of({"a": 4, "b": 3}), [("a",), ("b",)], rho=Fraction(1, 2), optimise="max")
->>> sorted(plan.variances), plan.rho <= Fraction(1, 2)
+>>> plan = plan_marginals(Domain.of({"a": 4, "b": 3}), [("a",), ("b",)], rho=Fraction(1, 2), optimise="max")
+>>> sorted(plan.noise), plan.events[0].rho_ <= Fraction(1, 2)
 ([(), ('a',), ('b',)], True)
 >>> round(plan.variance(("a",)), 3) == round(plan.variance(("b",)), 3)
 True
@@ -66,7 +66,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -88,41 +88,22 @@ _GAP = 2e-5
 _STEPS = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualPlan:
-    """The noise of every residual. Public: it depends on the domain and the workload alone."""
-
-    domain: Domain
-    workload: tuple[Columns, ...]
-    variances: Mapping[Columns, Fraction]
-    """For each set A the parameter s² of the discrete Gaussian noise on H_A x."""
-    rows: int = 1
-    """How many rows a unit has at most."""
-    touched: int = 1
-    """Units that a neighbour changes: 1 for add/remove, 2 for replace."""
-
-    @property
-    def rho(self) -> Fraction:
-        """The price in zero-concentrated differential privacy, exactly."""
-        return sum((self.cost(columns) for columns in self.variances), Fraction(0))
-
-    def cost(self, columns: Columns) -> Fraction:
-        """Return the price of one residual: Δ²/2s²."""
-        return squared_sensitivity(self.domain, columns, self.rows, self.touched) / (2 * self.variances[columns])
-
-    def spread(self, columns: Columns) -> float:
-        """Return σ_A²: the noise in a cell of the residual has the variance σ_A² p_A."""
-        return float(self.variances[columns]) / prod(size * size for size in self.domain.shape(columns))
-
-    def variance(self, columns: Columns) -> float:
-        """Return the variance of a cell of a marginal; all its cells have the same."""
-        return marginal_variance(self.domain, columns, self.spread)
+def marginal_variance(domain: Domain, columns: Columns, spreads: Mapping[Columns, float]) -> float:
+    """Return Σ_{A⊆S} σ_A² p_A ∏_{j∈S∖A} n_j^{-2}, where ``spreads`` has σ_A²; a set that it leaves out has none."""
+    held = [subset for subset in subsets(columns) if subset in spreads]
+    return math.fsum(spreads[subset] * _share(domain, subset) * _rest(domain, columns, subset) for subset in held)
 
 
-def marginal_variance(domain: Domain, columns: Columns, spread: Callable[[Columns], float]) -> float:
-    """Return Σ_{A⊆S} σ_A² p_A ∏_{j∈S∖A} n_j^{-2}, where ``spread`` gives σ_A²."""
-    factors = ((spread(subset), _share(domain, subset), _rest(domain, columns, subset)) for subset in subsets(columns))
-    return math.fsum(map(prod, factors))
+def residual_spreads(domain: Domain, law: str, noise: Mapping[Columns, Fraction]) -> dict[Columns, float]:
+    """Return σ_A² of every residual: that of its own noise, or of the best estimate from all counted marginals."""
+    if law == "gaussian":
+        return {columns: noise_variance(law, noise[columns]) / domain.cells(columns) ** 2 for columns in noise}
+    inverse: dict[Columns, float] = {}
+    for counted, scale in noise.items():
+        for subset in subsets(counted):
+            summed = domain.cells(counted) // domain.cells(subset)
+            inverse[subset] = inverse.get(subset, 0.0) + 1 / (noise_variance(law, scale) * summed)
+    return {subset: 1 / weight for subset, weight in inverse.items()}
 
 
 def subsets(columns: Columns) -> list[Columns]:
@@ -147,38 +128,23 @@ def squared_sensitivity(domain: Domain, columns: Columns, rows: int = 1, touched
     return single * rows * rows
 
 
-def plan_residuals(
+def residual_noise(
     domain: Domain,
-    workload: Sequence[Columns],
-    *,
+    wanted: Sequence[Columns],
     rho: Fraction,
+    *,
     optimise: str | Mapping[Columns, float] = "max",
     rows: int = 1,
     touched: int = 1,
-) -> ResidualPlan:
-    """Return the noise that costs at most ``rho`` and errs least on a workload.
-
-    ``optimise`` is "max" for the largest variance of a cell of any marginal, "sum" for the mean over marginals, "cells"
-    for the mean over all cells, or a weight for each marginal.
-    """
-    wanted = tuple(dict.fromkeys(domain.columns(columns) for columns in workload))
-    if not wanted:
-        raise InvalidValueError("workload", got=workload, allowed="at least one set of columns")
-    for columns in wanted:
-        if domain.cells(columns) > MAX_CELLS:
-            raise InvalidValueError(
-                "workload",
-                got=" × ".join(columns),
-                allowed=f"marginals of at most {MAX_CELLS:,} cells",
-                hint="Leave the marginal out, or declare coarser columns.",
-            )
+) -> tuple[dict[Columns, Fraction], Fraction]:
+    """Return the s² of each residual's noise that costs at most ``rho`` and errs least, and what it costs exactly."""
     if not isinstance(rho, Fraction) or rho <= 0:
         raise InvalidValueError("rho", got=rho, allowed="a positive fraction")
     # a column with a single code adds nothing: residuals with it are 0, exactly, and are not measured
     sets = [columns for columns in closure(wanted) if all(size > 1 for size in domain.shape(columns))]
     spreads = _best_spreads(domain, wanted, sets, optimise)
     # the same σ² whatever a unit's rows and the neighbours are; then all scaled so that the whole price is ρ
-    sizes = [prod(size * size for size in domain.shape(columns)) for columns in sets]
+    sizes = [domain.cells(columns) ** 2 for columns in sets]
     sensitivity = [squared_sensitivity(domain, columns, rows, touched) for columns in sets]
     weight = [
         float(changed) / (2 * float(spread) * size)
@@ -186,14 +152,17 @@ def plan_residuals(
     ]
     # Floats chose the proportions; the margin covers their rounding, and the exact price is checked below.
     scale = Fraction(sum(weight)) * (1 + Fraction(1, 10**9)) / rho
-    variances = {
+    noise = {
         columns: short_up(Fraction(float(spread)) * size * scale)
         for columns, spread, size in zip(sets, spreads, sizes, strict=True)
     }
-    plan = ResidualPlan(domain=domain, workload=wanted, variances=variances, rows=rows, touched=touched)
-    if plan.rho > rho:  # the margin above is far larger than the rounding of floats
+    # Δ²/2s² of each residual, in zero-concentrated differential privacy.
+    price = sum(
+        (changed / (2 * noise[columns]) for columns, changed in zip(sets, sensitivity, strict=True)), Fraction(0)
+    )
+    if price > rho:  # the margin above is far larger than the rounding of floats
         raise AssertionError("the plan costs more than it may")
-    return plan
+    return noise, price
 
 
 def _best_spreads(
@@ -271,43 +240,30 @@ class MarginalPlan:
 
     domain: Domain
     workload: tuple[Columns, ...]
-    residuals: ResidualPlan | None
-    """Gaussian noise on residuals; None for Laplace noise on the marginals themselves."""
-    counted: Mapping[Columns, Fraction]
-    """The scale of Laplace noise on each counted marginal; empty with Gaussian noise."""
+    law: str
+    noise: Mapping[Columns, Fraction]
+    """The s² of discrete Gaussian noise on each H_A x, or the scale of discrete Laplace noise on each marginal."""
     events: tuple[Event, ...]
 
-    @property
-    def law(self) -> str:
-        """The noise's law."""
-        return "laplace" if self.residuals is None else "gaussian"
+    def variance(self, columns: Iterable[str]) -> float:
+        """Return the variance of every cell of a marginal. It is known before anything is measured."""
+        chosen = _held(self.domain, self.workload, columns)
+        return marginal_variance(self.domain, chosen, residual_spreads(self.domain, self.law, self.noise))
 
     def error(self, columns: Iterable[str], confidence: float = 0.95) -> float:
-        """Return the half-width of every cell of a marginal. It is known before anything is measured."""
-        chosen = _held(self.domain, self.workload, columns)
-        if self.residuals is not None:
-            spreads = {subset: self.residuals.spread(subset) for subset in self.residuals.variances}
-        else:  # of the best estimate of every residual from counted marginals
-            inverse: dict[Columns, float] = {}
-            for counted, scale in self.counted.items():
-                for subset in subsets(counted):
-                    cells = prod(self.domain.size(name) for name in counted if name not in subset)
-                    inverse[subset] = inverse.get(subset, 0.0) + 1 / (noise_variance("laplace", scale) * cells)
-            spreads = {subset: 1 / weight for subset, weight in inverse.items()}
-        variance = marginal_variance(self.domain, chosen, lambda subset: spreads.get(subset, 0.0))
-        return quantile(self.law, confidence) * math.sqrt(variance)
+        """Return the half-width of every cell of a marginal."""
+        return quantile(self.law, confidence) * math.sqrt(self.variance(columns))
 
     def measure(self, table: CodedTable) -> Marginals:
         """Add the planned noise to a table's exact integers."""
         if table.domain != self.domain:
             raise InvalidValueError("table", got="a table of another domain", allowed="a table of the plan's domain")
         kept = []
-        if self.residuals is not None:
-            for columns, variance in self.residuals.variances.items():
-                exact = residual_of(table.marginal(columns))
-                kept.append(Measurement.of(columns, exact, kind="residual", law="gaussian", parameter=variance))
-        for columns, scale in self.counted.items():
-            kept.append(Measurement.of(columns, table.marginal(columns), kind="counts", law="laplace", parameter=scale))
+        for columns, parameter in self.noise.items():
+            counts, kind = table.marginal(columns), "counts"
+            if self.law == "gaussian":
+                counts, kind = residual_of(counts), "residual"
+            kept.append(Measurement.of(columns, counts, kind=kind, law=self.law, parameter=parameter))
         return Marginals(domain=self.domain, workload=self.workload, measurements=tuple(kept))
 
 
@@ -323,7 +279,9 @@ def plan_marginals(
 ) -> MarginalPlan:
     """Plan the noise for a workload: Gaussian at a price of ``rho``, or Laplace at ``epsilon``.
 
-    ``rows`` is how many rows a unit has at most; ``touched`` is 2 where neighbours replace a unit.
+    ``optimise`` is "max" for the largest variance of a cell of any marginal, "sum" for the mean over marginals, "cells"
+    for the mean over all cells, or a weight for each marginal. ``rows`` is how many rows a unit has at most;
+    ``touched`` is 2 where neighbours replace a unit.
     """
     wanted = tuple(dict.fromkeys(domain.columns(columns) for columns in workload))
     cells = sum(domain.cells(columns) for columns in wanted)
@@ -334,15 +292,20 @@ def plan_marginals(
             allowed=f"at least one marginal, with at most {MAX_TOTAL_CELLS:,} cells altogether",
             hint="Name fewer columns, or lower the degree.",
         )
+    for columns in wanted:
+        if domain.cells(columns) > MAX_CELLS:
+            raise InvalidValueError(
+                "workload",
+                got=" × ".join(columns),
+                allowed=f"marginals of at most {MAX_CELLS:,} cells",
+                hint="Leave the marginal out, or declare coarser columns.",
+            )
     if (rho is None) == (epsilon is None):
         raise InvalidValueError("rho", got=rho, allowed="given, or epsilon, but not both")
     if rho is not None:
-        residuals = plan_residuals(domain, wanted, rho=rho, optimise=optimise, rows=rows, touched=touched)
-        return MarginalPlan(
-            domain=domain, workload=wanted, residuals=residuals, counted={}, events=(ZCDPEvent(rho=residuals.rho),)
-        )
-    if any(domain.cells(columns) > MAX_CELLS for columns in wanted):
-        raise InvalidValueError("workload", got="a larger one", allowed=f"marginals of at most {MAX_CELLS:,} cells")
+        noise, price = residual_noise(domain, wanted, rho, optimise=optimise, rows=rows, touched=touched)
+        events = (ZCDPEvent(rho=price),)
+        return MarginalPlan(domain=domain, workload=wanted, law="gaussian", noise=noise, events=events)
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise InvalidValueError("epsilon", got=epsilon, allowed="a positive fraction")
     # A marginal within another is a sum of its cells, and costs nothing.
@@ -353,9 +316,8 @@ def plan_marginals(
     if touched > 1 or rows > 1:
         single = ApproximateDPEvent(epsilon=epsilon / len(largest))
     event = single if len(largest) == 1 else ComposedEvent(parts=[(single, len(largest))])
-    return MarginalPlan(
-        domain=domain, workload=wanted, residuals=None, counted=dict.fromkeys(largest, scale), events=(event,)
-    )
+    noise = dict.fromkeys(largest, scale)
+    return MarginalPlan(domain=domain, workload=wanted, law="laplace", noise=noise, events=(event,))
 
 
 def residual_of(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -414,35 +376,33 @@ class Marginals:
     measurements: tuple[Measurement, ...]
     confidence: float = 0.95
 
-    @cached_property
-    def _residuals(self) -> dict[Columns, tuple[Floats, float]]:
-        """Each residual's best estimate and its σ_A²."""
-        residuals: dict[Columns, tuple[Floats, float]] = {}
-        parts: dict[Columns, list[tuple[Floats, float]]] = {}
-        for measurement in self.measurements:
-            if measurement.kind == "residual":
-                cells = self.domain.cells(measurement.columns)
-                # Noise on single cells also leaves the residual's subspace; centring takes that part out.
-                residuals[measurement.columns] = (_centred(measurement.values / cells), measurement.variance / cells**2)
-                continue
-            for subset in subsets(measurement.columns):
-                part, cells = _part(measurement.values, measurement.columns, subset)
-                parts.setdefault(subset, []).append((part, measurement.variance * cells))
-        for subset, estimates in parts.items():
-            # Inverse variances: the best linear combination of uncorrelated unbiased estimates.
-            weight = sum(1 / spread for _, spread in estimates)
-            best = np.add.reduce([value / spread for value, spread in estimates]) / weight
-            residuals[subset] = (np.asarray(best), 1 / weight)
-        return residuals
-
     @property
     def law(self) -> str:
         """The noise's law."""
         return self.measurements[0].law
 
-    def _spread(self, columns: Columns) -> float:
-        residual = self._residuals.get(columns)
-        return 0.0 if residual is None else residual[1]
+    @cached_property
+    def _spreads(self) -> dict[Columns, float]:
+        """σ_A² of each residual."""
+        noise = {measurement.columns: measurement.parameter for measurement in self.measurements}
+        return residual_spreads(self.domain, self.law, noise)
+
+    @cached_property
+    def _residuals(self) -> dict[Columns, Floats]:
+        """Each residual's best estimate."""
+        residuals: dict[Columns, Floats] = {}
+        for measurement in self.measurements:
+            columns, values = measurement.columns, measurement.values
+            if measurement.kind == "residual":
+                # Noise on single cells also leaves the residual's subspace; centring takes that part out.
+                residuals[columns] = _centred(values / self.domain.cells(columns))
+                continue
+            for subset in subsets(columns):
+                part, cells = _part(values, columns, subset)
+                # Inverse variances: the best linear combination of uncorrelated unbiased estimates.
+                share = part * (self._spreads[subset] / (measurement.variance * cells))
+                residuals[subset] = residuals[subset] + share if subset in residuals else share
+        return residuals
 
     def __contains__(self, columns: object) -> bool:
         wanted = {columns} if isinstance(columns, str) else set(columns)  # type: ignore[call-overload]
@@ -453,13 +413,13 @@ class Marginals:
         chosen = _held(self.domain, self.workload, [columns] if isinstance(columns, str) else columns)
         return MarginalTable(
             columns=chosen,
-            values=self._built(chosen, {name: value for name, (value, _) in self._residuals.items()}),
+            values=self._built(chosen, self._residuals),
             error=quantile(self.law, self.confidence) * math.sqrt(self.variance(chosen)),
         )
 
     def variance(self, columns: Iterable[str]) -> float:
         """Return the variance of a cell of a marginal."""
-        return marginal_variance(self.domain, _held(self.domain, self.workload, columns), self._spread)
+        return marginal_variance(self.domain, _held(self.domain, self.workload, columns), self._spreads)
 
     def _built(self, columns: Columns, residuals: Mapping[Columns, Floats]) -> Floats:
         values = np.zeros(self.domain.shape(columns))
@@ -487,7 +447,7 @@ class Marginals:
         for subset in subsets(chosen):
             part, cells = _part(given, chosen, subset)
             # P_A q, with the factor ∏ n_j⁻¹ inside, so that its square is the formula's n_j⁻².
-            variance += self._spread(subset) * float(np.vdot(part / cells, part / cells))
+            variance += self._spreads.get(subset, 0.0) * float(np.vdot(part / cells, part / cells))
         value = float(np.vdot(given, self[chosen].values))
         return CountEstimate(value=value, error=quantile(self.law, self.confidence) * math.sqrt(variance))
 
@@ -511,7 +471,7 @@ class Marginals:
             values = np.moveaxis(np.tensordot(map_, values, axes=(1, axis)), 0, axis)
         variance = np.zeros(values.shape)
         for subset in subsets(chosen):
-            part = np.full(values.shape, self._spread(subset))
+            part = np.full(values.shape, self._spreads.get(subset, 0.0))
             for axis, (name, map_) in enumerate(zip(chosen, maps, strict=True)):
                 counts = map_.sum(axis=1)
                 outside = (counts / map_.shape[1]) ** 2
@@ -528,10 +488,9 @@ class Marginals:
         by averaging what they say of each residual, until no count is below -½. What is left is cut to 0. This biases
         small counts upwards: the unbiased values and their error bars are those of ``self[columns]``.
         """
-        residuals = {name: value for name, (value, _) in self._residuals.items()}
-        total = max(0.0, float(residuals[()]))
         # The empty residual is the number of rows; all tables must add up to it.
-        residuals[()] = np.asarray(total)
+        total = max(0.0, float(self._residuals[()]))
+        residuals = {**self._residuals, (): np.asarray(total)}
         tables = {columns: self._built(columns, residuals) for columns in self.workload}
         for _ in range(_ROUNDS):
             # What is left is half a row at most, and is cut to 0 below.

@@ -8,7 +8,7 @@ Sheldon, Miklau 2019 for private marginals).
 **Which pairs.** Pairs of columns are chosen from noisy scores alone, so that choosing costs nothing more. The score of
 a pair is the distance of its table from a public estimate, in rows: e = ‖M - M̂‖₁, on integers. One row changes it by at
 most 1, for any estimate. But the scores of two pairs may move in opposite directions, so they are not monotone: noise
-must cover a change of 1 up or down in each (`score_sensitivities`). Pairs are joined in the order of their scores, less
+must cover a change of 1 up or down in each. Pairs are joined in the order of their scores, less
 a penalty for their number of cells or over a power of it, as long as the cliques of the triangulated graph stay within
 a number of cells. Several penalties and powers are tried.
 
@@ -38,11 +38,11 @@ random order, for else columns that are independent given the separator would co
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -156,12 +156,6 @@ class Graph:
     """By how many rows the measured pairs are expected to err less than before."""
 
 
-def score_sensitivities(pairs: int, rows: int, touched: int) -> tuple[Fraction, Fraction]:
-    """Return Δ₂² and Δ₁ of all scores together: each may move by ``rows·touched``, up or down."""
-    each = rows * touched
-    return Fraction(pairs * each * each), Fraction(pairs * each)
-
-
 def choose(
     columns: int,
     sizes: Sequence[int],
@@ -172,7 +166,6 @@ def choose(
     limit: int,
     powers: Sequence[float] = POWERS,
     least: float = 0.0,
-    held: Iterable[Places] = (),
 ) -> Graph:
     """Return the graph with the largest gain.
 
@@ -190,8 +183,6 @@ def choose(
         Pairs are also taken in the order of their scores over these powers of their cells.
     least
         Pairs with smaller scores are not joined.
-    held
-        Pairs that are joined in any case, because they were measured before.
     """
     cells = {pair: sizes[pair[0]] * sizes[pair[1]] for pair in scores}
     best: Graph | None = None
@@ -201,7 +192,16 @@ def choose(
     for rank in ranks:
         # Ties go by place, for a kept release must find the same graph again.
         order = sorted(scores, key=lambda pair: (rank[pair], pair))
-        edges = _grown(columns, sizes, [pair for pair in order if scores[pair] > least], limit, list(held))
+        edges, failures = list[Places](), 0
+        for pair in order:
+            if scores[pair] <= least or failures > _FAILURES:
+                continue
+            check_wanted()
+            if fits(columns, [*edges, pair], sizes, limit):
+                edges.append(pair)
+                failures = 0
+            else:
+                failures += 1
         # Triangulation joins more pairs than were asked for: these may be measured too, and no clique grows.
         inside = {pair for clique in eliminate(columns, edges, sizes) for pair in combinations(clique, 2)}
         measured, gain = _worthwhile(inside & scores.keys(), scores, cells, noise, power)
@@ -209,25 +209,6 @@ def choose(
             best = Graph(edges=tuple(sorted(edges)), measured=measured, gain=gain)
     assert best is not None  # noqa: S101 - there are penalties
     return best
-
-
-def _grown(
-    columns: int, sizes: Sequence[int], order: Sequence[Places], limit: int, edges: list[Places]
-) -> list[Places]:
-    failures = 0
-    joined = set(edges)
-    for pair in order:
-        check_wanted()
-        if pair in joined:
-            continue
-        if fits(columns, [*edges, pair], sizes, limit):
-            edges.append(pair)
-            failures = 0
-        else:
-            failures += 1
-            if failures > _FAILURES:
-                break
-    return edges
 
 
 def _worthwhile(
@@ -313,103 +294,75 @@ class TreeModel:
     ) -> float:
         """Fit the marginals to targets that lie within cliques; return half the sum of squared deviations over σ².
 
-        ``start`` are positive one-way counts, of which the independent model is where the descent begins.
+        Mirror descent with momentum moves the potentials of each measured marginal against its deviation, from the
+        independent model of the positive one-way counts ``start``. The first steps are scaled by 1/(count + σ), like
+        those of iterative proportional fitting: far away they are much quicker, but they are no descent of the loss
+        and end beside its least value. The others are scaled by 1/σ².
         """
         scale = max(total, 1.0)
-        descent = _Descent(self, targets, scale, start)
+        held = [(target, index) for target in targets if (index := self.holder(target.columns)) is not None]
+        targets = [target for target, _ in held]
+        places = [(i, self.axes(i, target.columns), self.expanded(i, target.columns)) for target, i in held]
+        shares = [np.maximum(counts, _LEAST) / scale for counts in start]
+        base = [np.zeros(shape) for shape in self.shapes]
+        for column, share in enumerate(shares):
+            index = self.holder((column,))
+            assert index is not None  # noqa: S101 - every column is in a clique
+            base[index] += np.log(share).reshape(self.expanded(index, (column,)))
+
+        def model_of(factors: Sequence[Floats]) -> list[Floats]:
+            potentials = [part.copy() for part in base]
+            for (index, _, shape), factor in zip(places, factors, strict=True):
+                potentials[index] += factor.reshape(shape)
+            return self.propagate(potentials)
+
+        def gradient(marginals: Sequence[Floats]) -> tuple[float, list[Floats]]:
+            loss, slopes = 0.0, []
+            for (index, axes, _), target, speed in zip(places, targets, speeds, strict=True):
+                gap = scale * marginals[index].sum(axis=axes) - target.counts
+                loss += 0.5 * float(np.sum(gap * gap / target.variances))
+                slopes.append(speed * gap)
+            return loss, slopes
+
+        speeds = []
+        for target in targets:
+            expected = functools.reduce(
+                np.multiply.outer, [shares[column] for column in target.columns], np.asarray(scale)
+            )
+            speeds.append(1 / (np.maximum(target.counts, expected) + np.sqrt(target.variances)))
+        factors = before = [np.zeros(target.counts.shape) for target in targets]
+        self.marginals = model_of(factors)
         warm = iterations * _WARM // 100
+        loss, slopes, rate, time = 0.0, list[Floats](), 1.0, 1.0
         for iteration in range(iterations):
-            if iteration == warm:
-                descent.settle()
-            descent.step()
+            check_wanted()
+            if iteration in {0, warm}:
+                if iteration == warm:
+                    speeds = [1 / target.variances for target in targets]
+                loss, slopes = gradient(self.marginals)
+                # No entry of a factor moves by more than 1 in the first step.
+                rate, time = 1 / max([1.0, *(float(np.abs(slope).max()) for slope in slopes)]), 1.0
+                before = factors
+            moved = [factor - rate * slope for factor, slope in zip(factors, slopes, strict=True)]
+            # Nesterov's sequence: the momentum's weight grows from 0 towards 1.
+            later = (1 + math.sqrt(1 + 4 * time**2)) / 2
+            inertia = (time - 1) / later
+            ahead = [new + inertia * (new - old) for new, old in zip(moved, before, strict=True)]
+            with np.errstate(all="ignore"):  # a step too far has no finite loss, and is not taken
+                marginals = model_of(ahead)
+                loss_there, slopes_there = gradient(marginals)
+            if math.isfinite(loss_there) and loss_there <= loss:
+                self.marginals, loss, slopes = marginals, loss_there, slopes_there
+                factors, before, time = ahead, moved, later
+                rate *= 1.05
+            elif time > 1:
+                # The momentum may be to blame: it starts anew before steps get shorter.
+                time, before = 1.0, factors
+            else:
+                rate *= 0.5
             if progress is not None:
                 progress((iteration + 1) / iterations)
-        self.marginals = descent.marginals
-        return descent.loss
-
-
-class _Descent:
-    """Mirror descent with momentum; the potentials of each measured marginal are moved against its deviation.
-
-    The first steps are scaled by 1/(count + σ), like those of iterative proportional fitting: far away they are much
-    quicker, but they are no descent of the loss and end beside its least value. The others are scaled by 1/σ².
-    """
-
-    def __init__(self, model: TreeModel, targets: Sequence[Target], scale: float, start: Sequence[Floats]) -> None:
-        self._model, self._scale = model, scale
-        self._targets: list[Target] = []
-        self._plans: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
-        for target in targets:
-            index = model.holder(target.columns)
-            if index is not None:
-                self._targets.append(target)
-                self._plans.append((index, model.axes(index, target.columns), model.expanded(index, target.columns)))
-        self._base = [np.zeros(shape) for shape in model.shapes]
-        shares = [np.maximum(counts, _LEAST) / scale for counts in start]
-        for column, share in enumerate(shares):
-            index = model.holder((column,))
-            assert index is not None  # noqa: S101 - every column is in a clique
-            self._base[index] += np.log(share).reshape(model.expanded(index, (column,)))
-        self._rates = [self._warm_rate(target, shares) for target in self._targets]
-        self._factors = [np.zeros(target.counts.shape) for target in self._targets]
-        self._before = self._factors
-        self.marginals = model.propagate(self._potentials(self._factors))
-        self.loss, self._slopes = self._gradient(self.marginals)
-        self._begin()
-
-    def _warm_rate(self, target: Target, shares: Sequence[Floats]) -> Floats:
-        expected = np.asarray(self._scale)
-        for axis, column in enumerate(target.columns):
-            shape = [-1 if other == axis else 1 for other in range(len(target.columns))]
-            expected = expected * shares[column].reshape(shape)
-        return np.asarray(1 / (np.maximum(target.counts, expected) + np.sqrt(target.variances)))
-
-    def _begin(self) -> None:
-        largest = max((float(np.abs(slope).max()) for slope in self._slopes), default=0.0)
-        # No entry of a factor moves by more than 1 in the first step.
-        self._rate, self._time = 1.0 / max(1.0, largest), 1.0
-
-    def settle(self) -> None:
-        """From here on descend the loss itself."""
-        self._rates = [1 / target.variances for target in self._targets]
-        self.loss, self._slopes = self._gradient(self.marginals)
-        self._before = self._factors
-        self._begin()
-
-    def _potentials(self, factors: Sequence[Floats]) -> list[Floats]:
-        potentials = [base.copy() for base in self._base]
-        for (index, _, shape), factor in zip(self._plans, factors, strict=True):
-            potentials[index] += factor.reshape(shape)
-        return potentials
-
-    def _gradient(self, marginals: Sequence[Floats]) -> tuple[float, list[Floats]]:
-        loss, slopes = 0.0, []
-        for (index, axes, _), target, rate in zip(self._plans, self._targets, self._rates, strict=True):
-            gap = self._scale * marginals[index].sum(axis=axes) - target.counts
-            loss += 0.5 * float(np.sum(gap * gap / target.variances))
-            slopes.append(rate * gap)
-        return loss, slopes
-
-    def step(self) -> None:
-        """Take one step, of a smaller size if the loss would rise."""
-        check_wanted()
-        moved = [factor - self._rate * slope for factor, slope in zip(self._factors, self._slopes, strict=True)]
-        # Nesterov's sequence: the momentum's weight grows from 0 towards 1.
-        time = (1 + math.sqrt(1 + 4 * self._time**2)) / 2
-        inertia = (self._time - 1) / time
-        ahead = [new + inertia * (new - old) for new, old in zip(moved, self._before, strict=True)]
-        with np.errstate(all="ignore"):  # a step too far has no finite loss, and is not taken
-            marginals = self._model.propagate(self._potentials(ahead))
-            loss, slopes = self._gradient(marginals)
-        if math.isfinite(loss) and loss <= self.loss:
-            self.marginals, self.loss, self._slopes = marginals, loss, slopes
-            self._factors, self._before, self._time = ahead, moved, time
-            self._rate *= 1.05
-        elif self._time > 1:
-            # The momentum may be to blame: it starts anew before steps get shorter.
-            self._time, self._before = 1.0, self._factors
-        else:
-            self._rate *= 0.5
+        return loss
 
 
 class Draws:

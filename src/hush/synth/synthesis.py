@@ -9,10 +9,6 @@ Every arrow that touches rows adds exact discrete noise to integers (`hush.synth
 post-processing. The shares are fixed before any row is read, so the price is known beforehand. The number of rows is
 itself estimated: every noisy one-way total estimates it, and their inverse-variance average is used.
 
-**Two rounds.** Where the price is high, half of what is spent on pairs is kept for a second round: the scores are taken
-again, against the rows that the first fit yields, and pairs that still err are measured, in the same cliques or new
-ones. All measurements go into the second fit.
-
 **Certificate.** Of the finished table, e_p = ‖M_p(data) - M_p(synthetic)‖₁ of every pair p of columns is released with
 noise: one row changes it by at most 1. A condition on the two columns of p is true for at most (e_p + |N - N'|)/2 rows
 more, or fewer, in the data than in the table, N and N' being their numbers of rows.
@@ -91,7 +87,6 @@ from hush.synth.model import (
     given_groups,
     junction_tree,
     sample,
-    score_sensitivities,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -206,7 +201,6 @@ class Settings:
     one_ways: Fraction = ONE_WAYS
     scores: Fraction = SCORES
     certificate: Fraction = CERTIFICATE
-    rounds: int = 1
     cells: int = 0
     """How many cells a clique may have; 0 to let the noise decide."""
     iterations: int = 0
@@ -224,7 +218,7 @@ class Settings:
     @property
     def pairs(self) -> Fraction:
         """The share that is spent on measuring pairs."""
-        return 1 - self.one_ways - self.certificate - self.scores * self.rounds
+        return 1 - self.one_ways - self.certificate - self.scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,9 +247,9 @@ class SynthesisPlan:
         return self.price.parameter(share, squared=squared, absolute=absolute)
 
     def score_parameter(self, share: Fraction, pairs: int) -> Fraction:
-        """Return the noise of the scores of all pairs."""
-        squared, absolute = score_sensitivities(pairs, self.rows, self.touched)
-        return self.price.parameter(share, squared=squared, absolute=absolute)
+        """Return the noise of the scores of all pairs, of which a unit may move each by rows·touched, up or down."""
+        each = self.rows * self.touched
+        return self.price.parameter(share, squared=Fraction(pairs * each**2), absolute=Fraction(pairs * each))
 
     def deviation(self, parameter: Fraction) -> float:
         """Return the standard deviation of noise with a parameter."""
@@ -304,38 +298,23 @@ class Fitting:
             self.ones.append(counts)
             self.bins.append(merge(counts, floor=floor, ordered=ordered, null=null))
         self.sizes = [int(bins.max()) + 1 for bins in self.bins]
-        self.binned = domain.resized(dict(zip(domain.names, self.sizes, strict=True)))
+        self.binned = replace(domain, sizes=tuple(self.sizes))
         self.grouped = [
             np.bincount(bins, counts, minlength=size).astype(np.float64)
             for bins, counts, size in zip(self.bins, self.ones, self.sizes, strict=True)
         ]
-        self.edges: list[Places] = []
-        self.model: TreeModel | None = None
-        self._round = 0
+        self.edges: tuple[Places, ...] = ()
+        self.model: TreeModel
 
-    def reference(self) -> Callable[[Places], npt.NDArray[np.int64]]:
-        """Return a function pair → expected table on bins: of independent columns, or of the model, if there is one."""
-        total, sizes = max(self.total, 1.0), self.sizes
-        # Drawn rows rather than expectations: scores are distances of integers. Any public seed will do.
-        rows = None if self.model is None else sample(self.model, self.count, Draws(b"reference"))
+    def reference(self, pair: Places) -> Integers:
+        """Return the table of two columns' bins that is expected if they are independent."""
+        first, other = pair
+        return np.rint(np.outer(self.grouped[first], self.grouped[other]) / max(self.total, 1.0)).astype(np.int64)
 
-        def table(pair: Places) -> npt.NDArray[np.int64]:
-            first, other = pair
-            if rows is None:
-                return np.rint(np.outer(self.grouped[first], self.grouped[other]) / total).astype(np.int64)
-            shape = (sizes[first], sizes[other])
-            return np.bincount(rows[:, first] * shape[1] + rows[:, other], minlength=math.prod(shape)).reshape(shape)
-
-        return table
-
-    def chosen(
-        self, measurements: Sequence[Measurement], pairs: Sequence[Places], share: Fraction
-    ) -> list[tuple[Places, Fraction]]:
-        """Return the pairs to be measured in this round, with their shares of the price."""
+    def chosen(self, scored: Measurement, pairs: Sequence[Places]) -> list[tuple[Places, Fraction]]:
+        """Return the pairs to be measured, with their shares of the price, by the noisy scores of all pairs."""
         price, settings = self._plan.price, self._plan.settings
-        latest = [measurement for measurement in measurements if measurement.kind == "scores"][self._round]
-        self._round += 1
-        scores = dict(zip(pairs, latest.values.astype(float).tolist(), strict=True))
+        share, scores = settings.pairs, dict(zip(pairs, scored.values.astype(float).tolist(), strict=True))
         noise = price.magnitude(float(share)) * math.sqrt(float(self._plan.counts_sensitivities[0]))
         # Larger cliques take longer, which pays only where the model errs by more than the noise.
         limit = 60_000 if self._clear else 20_000
@@ -352,10 +331,9 @@ class Fitting:
             limit=settings.cells or limit,
             powers=powers,
             # A score below two deviations may be noise alone.
-            least=2 * math.sqrt(latest.variance),
-            held=self.edges,
+            least=2 * math.sqrt(scored.variance),
         )
-        self.edges = list(graph.edges)
+        self.edges = graph.edges
         if not graph.measured:
             return []
         weights = [float(self.sizes[first] * self.sizes[other]) ** price.power for first, other in graph.measured]
@@ -389,9 +367,6 @@ class Fitting:
     def draw(self, rows: int, draws: Draws) -> CodedTable:
         """Return synthetic rows: bins from the model, then codes within bins from the one-way counts."""
         domain = self._plan.domain
-        if self.model is None:
-            self.model = TreeModel(self.sizes, junction_tree(len(self.sizes), [], self.sizes))
-            self.fit([], _silent)
         binned = sample(self.model, rows, draws)
         codes = {}
         for column, name in enumerate(domain.names):
@@ -578,6 +553,8 @@ class Synthetic:
         settings: dict[str, Any] = {
             name: Fraction(value) if name in exact else int(value) for name, value in head["settings"].items()
         }
+        if settings.pop("rounds", 1) != 1:
+            raise MeasurementsError("These are measurements of two rounds, which this version cannot fit again.")
         plan = SynthesisPlan(
             domain=Domain.of(head["domain"], ordered=head["ordered"], nulls=head["nulls"]),
             price=Price(law=head["price"][0], amount=Fraction(head["price"][1])),
@@ -644,17 +621,18 @@ class _Run:
         for name, share in plan.one_way_shares().items():
             self._count(self._table, (name,), share)
         state = Fitting(plan, self.taken)
-        pairs, spent = list(combinations(range(len(names)), 2)), plan.settings.pairs
-        table = self._table
-        binned = None if table is None else table.recoded(state.binned, dict(zip(names, state.bins, strict=True)))
-        for number in range(plan.settings.rounds if pairs else 0):
+        pairs, table = list(combinations(range(len(names)), 2)), self._table
+        binned = None
+        if table is not None:
+            codes = [bins.astype(np.uint16)[codes] for bins, codes in zip(state.bins, table.codes, strict=True)]
+            binned = CodedTable(state.binned, tuple(codes))
+        if pairs:
             self.progress("choosing pairs", 0.0)
-            self._score(binned, state.reference(), pairs, plan.settings.scores)
-            part = spent / 2 if number + 1 < plan.settings.rounds else spent
-            spent -= part
-            for pair, share in state.chosen(self.taken, pairs, part):
+            self._score(binned, state.reference, pairs, plan.settings.scores)
+            for pair, share in state.chosen(self.taken[-1], pairs):
                 self._count(binned, self._columns(pair), share)
-            state.fit(self.taken, self.progress)
+        # Of a single column the smoothed counts say more than the noisy ones.
+        state.fit(self.taken if pairs else [], self.progress)
         return state
 
     def certify(self, produced: CodedTable) -> None:

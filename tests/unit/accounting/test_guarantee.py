@@ -62,15 +62,15 @@ def test_adding_repeating_and_composing_are_one_thing():
 def test_a_live_guarantee_inherits_its_nodes_and_stays_right():
     live = compose([LaplaceEvent(scale=Fraction(100 + i, 10)) for i in range(200)])
     live.epsilon("1e-8")
-    for i in range(12):
+    for i in range(4):
         live += GaussianEvent(sigma=20 + i)
         live += LaplaceEvent(scale=30 + i)
         found = live.epsilon("1e-8")
         assert found.upper - found.lower <= 1e-9 * found.upper
     afresh = compose(
         [LaplaceEvent(scale=Fraction(100 + i, 10)) for i in range(200)]
-        + [GaussianEvent(sigma=20 + i) for i in range(12)]
-        + [LaplaceEvent(scale=30 + i) for i in range(12)]
+        + [GaussianEvent(sigma=20 + i) for i in range(4)]
+        + [LaplaceEvent(scale=30 + i) for i in range(4)]
     )
     assert_near(found, afresh.epsilon("1e-8"))
 

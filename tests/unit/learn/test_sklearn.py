@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import check_estimator
 
 from hush import learn
 from hush.learn.model import UnpricedSearchError
@@ -44,6 +39,8 @@ SURE = {"check_estimators_empty_data_messages", "check_supervised_y_no_nan"}
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_the_checks_of_scikit_learn_pass_but_for_those_that_privacy_forbids(model):
+    from sklearn.utils.estimator_checks import check_estimator  # takes a second, which other processes may spare
+
     results = check_estimator(model, on_fail=None)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}
     assert failed <= FORBIDDEN.keys(), failed - FORBIDDEN.keys()
@@ -52,6 +49,10 @@ def test_the_checks_of_scikit_learn_pass_but_for_those_that_privacy_forbids(mode
 
 
 def test_models_are_cloned_and_live_in_pipelines():
+    from sklearn.base import clone, is_classifier, is_regressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
     model = learn.LogisticRegression({"x": (0, 1)}, epsilon="2")
     assert clone(model).get_params() == model.get_params()
     assert is_classifier(model)
@@ -62,6 +63,8 @@ def test_models_are_cloned_and_live_in_pipelines():
 
 
 def test_a_grid_search_is_refused_with_the_way_out():
+    from sklearn.model_selection import GridSearchCV
+
     rows = np.linspace(0, 1, 50)[:, None]
     search = GridSearchCV(learn.LogisticRegression((0, 1)), {"basis": ["additive", "linear"]}, scoring="accuracy")
     with pytest.raises(UnpricedSearchError, match=r"hush\.learn\.select"):

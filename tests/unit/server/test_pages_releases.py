@@ -260,7 +260,7 @@ def test_what_is_cancelled_stops(browser, alice, monkeypatch) -> None:
     """A stream of which sixty periods would take a minute, and synthetic rows that would never be there."""
     body = {"question": STREAM, "epsilon": "1", "horizon": "60 days", "name": "daily"}
     assert browser.post("/api/v1/streams", json=body, headers=alice).status_code == 201
-    reached = {"arrivals": threading.Event(), "step": threading.Event()}
+    reached = {"arrivals": threading.Event(), "propagate": threading.Event()}
 
     def slowed(owner: object, name: str) -> None:
         work = getattr(owner, name)
@@ -273,10 +273,10 @@ def test_what_is_cancelled_stops(browser, alice, monkeypatch) -> None:
         monkeypatch.setattr(owner, name, slow)
 
     slowed(curator_streams, "arrivals")
-    slowed(model._Descent, "step")
+    slowed(model.TreeModel, "propagate")
     for path, sent, name in (
         ("streams/daily/advance", {"through": "2025-03-01"}, "arrivals"),
-        ("releases/synth", {"question": ROWS, "epsilon": "1"}, "step"),
+        ("releases/synth", {"question": ROWS, "epsilon": "1"}, "propagate"),
     ):
         sent |= {"request": name}
         asking = threading.Thread(

@@ -12,7 +12,14 @@ from census import ADULT, correlated_table, random_table
 import hush
 from hush.core import InvalidValueError
 from hush.synth import CodedTable, Domain, Marginals, all_marginals, plan_marginals
-from hush.synth.marginals import closure, plan_residuals, residual_of, squared_sensitivity, subsets
+from hush.synth.marginals import (
+    closure,
+    marginal_variance,
+    residual_of,
+    residual_spreads,
+    squared_sensitivity,
+    subsets,
+)
 from hush.synth.measurements import MeasurementsError
 
 HALF = Fraction(1, 2)
@@ -23,8 +30,8 @@ SMALL = Domain.of({"a": 3, "b": 4, "c": 2})
 def test_the_largest_variance_of_adult_is_the_published_optimum(degrees: tuple[int, ...], optimum: float) -> None:
     domain = Domain.of(ADULT)
     workload = [columns for degree in degrees for columns in all_marginals(domain, degree)]
-    plan = plan_residuals(domain, workload, rho=HALF)
-    assert plan.rho <= HALF
+    plan = plan_marginals(domain, workload, rho=HALF)
+    assert plan.events[0].rho_ <= HALF
     assert max(plan.variance(columns) for columns in workload) ** 0.5 == pytest.approx(optimum, rel=1e-4)
 
 
@@ -32,25 +39,23 @@ def test_the_largest_variance_of_adult_is_the_published_optimum(degrees: tuple[i
 def test_the_mean_over_cells_of_adult_is_the_published_one(degree: int, rmse: float) -> None:
     domain = Domain.of(ADULT)
     workload = all_marginals(domain, degree)
-    plan = plan_residuals(domain, workload, rho=HALF, optimise="cells")
+    plan = plan_marginals(domain, workload, rho=HALF, optimise="cells")
     cells = np.array([domain.cells(columns) for columns in workload])
     variances = np.array([plan.variance(columns) for columns in workload])
     assert np.sqrt(cells @ variances / cells.sum()) == pytest.approx(rmse, abs=6e-4)
 
 
 def test_no_other_noise_at_the_same_price_has_a_smaller_largest_variance() -> None:
-    plan = plan_residuals(SMALL, all_marginals(SMALL, 2), rho=HALF)
+    plan = plan_marginals(SMALL, all_marginals(SMALL, 2), rho=HALF)
     best = max(plan.variance(columns) for columns in plan.workload)
     generator = np.random.default_rng(0)
-    sets = list(plan.variances)
-    prices = np.array([float(plan.cost(columns)) for columns in sets])
+    sets, spreads = list(plan.noise), residual_spreads(SMALL, "gaussian", plan.noise)
+    prices = np.array([float(squared_sensitivity(SMALL, columns) / (2 * plan.noise[columns])) for columns in sets])
     for _ in range(300):
         other = prices * np.exp(generator.normal(0, 0.2, len(sets)))
         other *= prices.sum() / other.sum()
-        spread = {name: plan.spread(name) * mine / new for name, mine, new in zip(sets, prices, other, strict=True)}
-        from hush.synth.marginals import marginal_variance
-
-        largest = max(marginal_variance(SMALL, columns, spread.__getitem__) for columns in plan.workload)
+        spread = {name: spreads[name] * mine / new for name, mine, new in zip(sets, prices, other, strict=True)}
+        largest = max(marginal_variance(SMALL, columns, spread) for columns in plan.workload)
         assert largest >= best * (1 - 1e-4)
 
 
@@ -83,14 +88,15 @@ def test_no_neighbour_changes_a_residual_by_more_than_is_said(rows: int, touched
 def test_a_price_is_exact_and_never_above_what_is_paid() -> None:
     for rho in (Fraction(1, 3), Fraction("0.014973"), Fraction(10)):
         for rows, touched in ((1, 1), (7, 1), (2, 2)):
-            plan = plan_residuals(SMALL, all_marginals(SMALL, 2), rho=rho, rows=rows, touched=touched)
-            assert rho * (1 - Fraction(1, 10**6)) < plan.rho <= rho
+            plan = plan_marginals(SMALL, all_marginals(SMALL, 2), rho=rho, rows=rows, touched=touched)
+            assert rho * (1 - Fraction(1, 10**6)) < plan.events[0].rho_ <= rho
 
 
 def test_the_variance_of_a_cell_is_that_of_the_estimate() -> None:
     """The covariance of the estimate, by matrices, has the planned variance on its diagonal."""
     workload = all_marginals(SMALL, 2)
-    plan = plan_residuals(SMALL, workload, rho=HALF)
+    plan = plan_marginals(SMALL, workload, rho=HALF)
+    spreads = residual_spreads(SMALL, "gaussian", plan.noise)
     for columns in workload:
         shape = SMALL.shape(columns)
         covariance = np.zeros((np.prod(shape), np.prod(shape)))
@@ -99,7 +105,7 @@ def test_the_variance_of_a_cell_is_that_of_the_estimate() -> None:
             for name, size in zip(columns, shape, strict=True):
                 part = np.eye(size) - 1 / size if name in subset else np.full((size, size), 1 / size**2)
                 matrix = np.kron(matrix, part)
-            covariance += plan.spread(subset) * matrix
+            covariance += spreads[subset] * matrix
         assert np.allclose(np.diag(covariance), plan.variance(columns))
 
 

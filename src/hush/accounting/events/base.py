@@ -29,11 +29,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any, ClassVar
 
-from hush.accounting.description import Description, Lost
+from hush.accounting.description import FIGURE_BITS, Described, Description, Lost
 from hush.accounting.pairs import Pair
-from hush.core import InvalidValueError, Neighbours, Number, exact, integer
+from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.errors import DescriptionError, UnknownEventError
 from hush.core.numbers import assign
 from hush.core.rounding import Ball, flint, fraction_up, precision, up
@@ -41,11 +42,9 @@ from hush.core.work import spend
 
 VERSION = 1
 _TYPES: dict[str, type[Event]] = {}
-_WORKING_BITS = 96
-"""The precision of figures that are then rounded up to floats."""
 
 
-class Event(ABC):
+class Event(Described, ABC):
     """A mechanism that ran, described by the parameters that decide its privacy loss.
 
     >>> from hush.accounting import LaplaceEvent
@@ -67,6 +66,9 @@ class Event(ABC):
     def description(self) -> Description:
         """Return the event in the canonical form that compositions are made of."""
 
+    def described(self) -> Description:
+        return self.description()
+
     def group(self, size: int) -> Event:
         """Return the event for a group of ``size`` units that all change at once."""
         if self._grows:
@@ -76,37 +78,9 @@ class Event(ABC):
             f"A {self.type} event says nothing about groups of {size}; ask the guarantee's .group() for an (ε,δ) bound."
         )
 
-    @property
-    def delta_infinite(self) -> float:
-        """The probability, rounded up, that the loss is infinite; the Rényi divergences below hold otherwise."""
-        with precision(_WORKING_BITS):
-            return min(1.0, up(self.description().delta_infinite()))
-
-    def renyi(self, alpha: Number) -> float:
-        """Return the Rényi divergence of order ``alpha`` in the worse direction, rounded up.
-
-        It holds unless an event of probability ``delta_infinite`` happens (approximate Rényi DP). Infinite where the
-        event has none at this order; at ``alpha = inf`` it is the pure ε.
-        """
-        if alpha in {math.inf, "inf"}:
-            return self.description_pure()
-        order = read_order(alpha)
-        with precision(_WORKING_BITS):
-            return max(0.0, up(self.description().renyi(order)))
-
-    def description_pure(self) -> float:
-        """Return the largest finite loss, rounded up: pure ε but for the mass where the loss is infinite."""
-        with precision(_WORKING_BITS):
-            return up(self.description().finite().pure_epsilon())
-
-    def pure_epsilon(self) -> float:
-        """Return the smallest known ε of pure ε-DP, rounded up; infinite where the event is not pure."""
-        with precision(_WORKING_BITS):
-            return up(self.description().pure_epsilon())
-
     def rho(self) -> float:
         """Return the ρ of zCDP, rounded up, apart from ``delta_infinite``; infinite where the event is not zCDP."""
-        with precision(_WORKING_BITS):
+        with precision(FIGURE_BITS):
             return up(self.description().zcdp())
 
     def to_json(self) -> dict[str, Any]:
@@ -115,7 +89,10 @@ class Event(ABC):
         for field_ in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field_.name)
             if field_.name == "sigma_squared":
-                written |= written_deviation(value)
+                # sigma where it is rational, else sigma_squared: both read back exactly. √(n/d) of a reduced
+                # fraction is rational exactly if n and d are squares.
+                root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
+                written |= {"sigma": str(root)} if root * root == value else {"sigma_squared": str(value)}
             else:
                 written["q" if field_.name == "rate" else field_.name] = _written(value)
         return written
@@ -239,14 +216,6 @@ class ComposedEvent(Event):
         return cls(parts=parts)
 
 
-def read_order(alpha: object) -> Fraction:
-    """Return a Rényi order, above 1."""
-    order = exact(alpha, "alpha", allowed="a number above 1")
-    if order <= 1:
-        raise InvalidValueError("alpha", got=alpha, allowed="a number above 1")
-    return order
-
-
 def _written(value: object) -> Any:
     """Return a field's value as JSON: rationals as exact strings."""
     if isinstance(value, Fraction):
@@ -256,13 +225,6 @@ def _written(value: object) -> Any:
     if isinstance(value, tuple):
         return [_written(element) for element in value]
     return value.value if isinstance(value, Enum) else value
-
-
-def written_deviation(variance: Fraction) -> dict[str, Any]:
-    """Return sigma where it is rational, else sigma_squared: both read back exactly."""
-    top, bottom = math.isqrt(variance.numerator), math.isqrt(variance.denominator)
-    root = Fraction(top, bottom)  # √(n/d) of a reduced fraction is rational exactly if n and d are squares
-    return {"sigma": str(root)} if root * root == variance else {"sigma_squared": str(variance)}
 
 
 def _plain(value: object) -> str:
@@ -400,14 +362,8 @@ class ParallelEvent(Event):
         inner = tuple(event.group(size) for event in self.events)
         # K units change at most K times as many parts, one after the other: the worst part's group, that often.
         touched = self.touched * integer(size, "size", minimum=1)
-        return ComposedEvent(
-            parts=[
-                (
-                    ParallelEvent(events=inner, neighbours="add-remove", partition="value"),
-                    min(touched, len(inner)),
-                )
-            ]
-        )
+        worst = ParallelEvent(events=inner, neighbours="add-remove", partition="value")
+        return ComposedEvent(parts=[(worst, min(touched, len(inner)))])
 
     @classmethod
     def _read(cls, data: Any) -> Event:
@@ -419,25 +375,18 @@ class ParallelEvent(Event):
 def _ordered(parts: list[Description]) -> list[Description] | None:
     """Return descriptions from the most to the least costly where they are comparable one by one, else None.
 
-    Two are comparable when both are one pair of one kind that grows with a single parameter, and no loss is infinite.
+    Two are comparable when both are one pair of one kind that grows with a single parameter, and nothing else.
     """
-
-    def size(description: Description) -> tuple[type[Pair], Fraction] | None:
-        if description.infinite or description.rho or description.curves or description.ranges:
-            return None
-        if len(description.pairs) != 1:
-            return None
-        ((pair, count),) = description.pairs.items()
-        if count != 1:
-            return None
-        strength = pair.strength()
-        return None if strength is None else (type(pair), strength)
-
     if all(description == parts[0] for description in parts):
         return parts
-    sizes = [size(description) for description in parts]
-    kinds = {kind_and_size[0] if kind_and_size else None for kind_and_size in sizes}
-    if None in kinds or len(kinds) != 1:  # pairs of different classes have no common order
-        return None
-    by_size = sorted(zip(sizes, parts, strict=True), key=lambda sized: sized[0][1], reverse=True)  # type: ignore[index]
-    return [description for _, description in by_size]
+    strengths: list[tuple[Fraction, Description]] = []
+    kinds: set[type[Pair]] = set()
+    for description in parts:
+        pair = next(iter(description.pairs), None)
+        strength = None if pair is None or description != Description.of(pair) else pair.strength()
+        if pair is None or strength is None:
+            return None
+        strengths.append((strength, description))
+        kinds.add(type(pair))
+    # Pairs of different classes have no common order.
+    return [part for _, part in sorted(strengths, key=itemgetter(0), reverse=True)] if len(kinds) == 1 else None

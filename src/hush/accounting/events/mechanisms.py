@@ -38,8 +38,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from hush.accounting import pairs
-from hush.accounting.description import Description, Lost, RenyiPoints, group_delta
-from hush.accounting.events.base import VERSION, Event, read_order
+from hush.accounting.description import Description, Lost, RenyiPoints, group_delta, read_order
+from hush.accounting.events.base import VERSION, Event
 from hush.accounting.pairs import Pair
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.numbers import assign

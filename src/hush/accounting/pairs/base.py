@@ -164,8 +164,12 @@ class Pair(ABC):
         raise NotImplementedError
 
     def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
-        """Return an upper bound of ln |M(c+iu)| over low ≤ u ≤ high (which may be infinite), c > 0."""
-        raise NotImplementedError
+        """Return an upper bound of ln |M(c+iu)| over low ≤ u ≤ high (which may be infinite), c > 0.
+
+        By default it is ln M(c), as |M(c+iu)| ≤ M(c): no decay is claimed, and where there is an atom there is none.
+        """
+        value, error = self.cumulant(np.array([c]), reverse=reverse)
+        return upward(float(value[0] + error[0]))
 
     @classmethod
     def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:

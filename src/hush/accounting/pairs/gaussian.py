@@ -203,7 +203,16 @@ class DiscreteGaussianPair(Pair):
         short one: tilting by c moves its centre from Δ to (1+c)Δ, and term x has modulus e^{c(c+1)μ²/2 −
         (x−(1+c)Δ)²/2σ²}.
         """
-        k, r = _evaluate(self, z.astype(np.complex128))
+        # The terms m ≠ 0 have moduli e^{-2πσ(πσ m² − |m| u μ)} relative to m = 0; with uμ ≤ πσ/2 they sum to below
+        # 2·Σ e^{-π²σ²(2m² − m)} ≤ 2.1·e^{-π²σ²}, which is nothing for σ² ≥ 9: K is the Gaussian's, but for that.
+        variance, delta = float(self.sigma_squared), float(self.sensitivity)
+        node = z.astype(np.complex128)
+        if variance >= 9 and float(np.max(np.abs(node.imag))) * delta <= 0.49 * math.pi * variance:
+            half = delta * delta / (2 * variance)
+            k = half * (node * (node + 1.0))
+            r = 16 * UNIT * half * np.abs(node) * np.abs(node + 1.0) + 5 * math.exp(-(math.pi**2) * variance)
+        else:
+            k, r = (_narrow if self.sigma_squared < Fraction(1, 4) else _wide)(self, node)
         return (k if z.dtype.kind == "c" else k.real), r
 
     def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
@@ -223,20 +232,6 @@ class DiscreteGaussianPair(Pair):
         norm = sum(math.exp(-((2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
         log = math.log(theta) - math.log(norm) if theta > 0 else -v * v / 4
         return peak + min(log + 1e-12, 0.0)
-
-
-def _evaluate(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:
-    """Choose the sum: over x for narrow laws; for wide ones over m, next to the Gaussian where only m = 0 counts."""
-    if pair.sigma_squared < Fraction(1, 4):
-        return _narrow(pair, z)
-    # The terms m ≠ 0 have moduli e^{-2πσ(πσ m² − |m| u μ)} relative to m = 0; with uμ ≤ πσ/2 they sum to below
-    # 2·Σ e^{-π²σ²(2m² − m)} ≤ 2.1·e^{-π²σ²}, which is nothing for σ² ≥ 9: K is the Gaussian's, but for that.
-    variance, delta = float(pair.sigma_squared), float(pair.sensitivity)
-    if variance < 9 or float(np.max(np.abs(z.imag))) * delta > 0.49 * math.pi * variance:
-        return _wide(pair, z)
-    half = delta * delta / (2 * variance)
-    size = np.abs(z) * np.abs(z + 1.0)
-    return half * (z * (z + 1.0)), 16 * UNIT * half * size + 5 * math.exp(-(math.pi**2) * variance)
 
 
 def _wide(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:

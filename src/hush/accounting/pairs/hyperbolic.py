@@ -38,7 +38,7 @@ True
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -80,8 +80,8 @@ def sinhc(w: Ball) -> Ball:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _BoundedLossPair(Pair):
-    """A pair with losses between −``epsilon`` and ``epsilon``."""
+class _HyperbolicPair(Pair):
+    """A pair with losses between −e and e, e = ``epsilon``, and M = e^{-e/2}·[a·cosh(se) + b·sinh(se)/s] + n."""
 
     epsilon: Fraction
 
@@ -91,9 +91,23 @@ class _BoundedLossPair(Pair):
     def exact_largest_loss(self) -> Fraction:
         return self.epsilon
 
+    @classmethod
+    def batch(cls, pairs: Sequence[Any], counts: Sequence[int], *, reverse: bool = False) -> Batch:
+        return HyperbolicBatch(pairs, counts)
+
+    @staticmethod
+    @abstractmethod
+    def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+        """Return a, b and n of many pairs, a column each, right to 8 units; None where it is 0 for all."""
+
+    @staticmethod
+    @abstractmethod
+    def log_moduli(e: Floats, others: Floats, c: float, low: float, high: float) -> Floats:
+        """Return bounds of ln |M(c+iu)| of many pairs over low ≤ u ≤ high, but for their rounding."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplacePair(_BoundedLossPair):
+class LaplacePair(_HyperbolicPair):
     """Laplace noise against itself moved by the sensitivity; ``epsilon`` = Δ/b."""
 
     def __hash__(self) -> int:
@@ -136,13 +150,32 @@ class LaplacePair(_BoundedLossPair):
         e = ball(self.epsilon)
         return e + (-e).expm1()
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        return LaplaceBatch(pairs, counts)
+    @staticmethod
+    def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+        return np.ones((1, 1)), np.full((1, 1), 0.5), None  # the same for all: computed once for each node
+
+    @staticmethod
+    def log_moduli(e: Floats, others: Floats, c: float, low: float, high: float) -> Floats:
+        """Bound |cosh(se)| + |sinh(se)|/2|s| over u ≥ low, with |cosh|² = cosh²(xe) − sin²(ue), x = c + 1/2.
+
+        Up to ue = π/2 the first falls and |sinh(se)/s| ≤ e·cosh(xe); from there to 3π/4 |cosh|² ≤ cosh² − 1/2; beyond,
+        cosh(xe)(1 + 1/2|s|). All is divided by cosh(xe), which enters as e^{xe}(1+e^{-2xe})/2.
+        """
+        x = c + 0.5
+        cosh = 0.5 * (1 + np.exp(-2 * x * e))  # times e^{xe}
+        inverse = np.minimum(1 / cosh**2 * np.exp(-2 * np.minimum(x * e, 350.0)), 1.0)  # 1/cosh²(xe)
+        turn = math.pi / 2 / e
+        spread = 0.5 / np.hypot(x, low)
+        near = np.sqrt(np.maximum(1 - np.sin(np.minimum(low, turn) * e) ** 2 * inverse, 0)) + np.minimum(e / 2, spread)
+        middle = np.sqrt(1 - 0.5 * inverse) + 0.5 / np.hypot(x, np.maximum(low, turn))
+        far = 1 + 0.5 / np.hypot(x, np.maximum(low, 1.5 * turn))
+        best = np.where(low < turn, np.maximum(near, np.maximum(middle, far)), np.maximum(middle, far))
+        best = np.where(low >= 1.5 * turn, far, best)
+        return np.asarray(c * e + np.log(cosh * best))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsePair(_BoundedLossPair):
+class ResponsePair(_HyperbolicPair):
     """Randomized response: losses ±ε, and 0 with weight ``others`` = n for the answers true on neither data set."""
 
     others: int = 0
@@ -196,13 +229,34 @@ class ResponsePair(_BoundedLossPair):
         e = ball(self.epsilon)
         return e * (e / 2).tanh()
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        return ResponseBatch(pairs, counts)
+    @staticmethod
+    def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+        norm = 1 + (1 + others) * np.exp(-e)
+        return 2 / norm, None, others * np.exp(-e) / norm if others.any() else None
+
+    @staticmethod
+    def log_moduli(e: Floats, others: Floats, c: float, low: float, high: float) -> Floats:
+        """|2cosh(se) + m|² = 4(cosh² xe − 1 + y²) + 4m·y·cosh xe + m², y = cos ue: convex in y, largest at an end."""
+        x = c + 0.5
+        decay = np.exp(-2 * x * e)
+        cosh = 0.5 * (1 + decay)  # times e^{xe}
+        shrink = np.exp(-np.minimum(x * e, 700.0))
+        m = others * np.exp(-e / 2) * shrink
+        inside = high * e <= (2 * math.pi - low * e) * (1 - 1e-12)
+        ends = np.where(inside, np.cos(np.minimum(low * e, math.pi)) + 1e-15, 1.0)
+        # The other end of y: cos(high·e) before half a turn, else −1.
+        lowest = np.cos(np.minimum(high * e, math.pi))
+        sinh2 = (0.5 * (1 - decay)) ** 2
+        square = m * m + np.maximum(
+            4 * (sinh2 + np.minimum(ends, 1.0) ** 2 * shrink**2) + 4 * m * ends * cosh,
+            4 * (sinh2 + (np.abs(lowest) + 1e-15) ** 2 * shrink**2) + 4 * m * (lowest + 1e-15) * cosh,
+        )
+        # e^{-e/2+xe}·√square over (1 + (1+n)e^{-e}): M = e^{ce}·… with xe − e/2 = ce.
+        return np.asarray(c * e + 0.5 * np.log(np.maximum(square, 1e-300)) - np.log1p((1 + others) * np.exp(-e)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedRangePair(_BoundedLossPair):
+class BoundedRangePair(_HyperbolicPair):
     """The worst mechanism with log-ratios in a range of length ``epsilon``."""
 
     def __hash__(self) -> int:
@@ -251,73 +305,112 @@ class BoundedRangePair(_BoundedLossPair):
         """Return ε²/8, which holds for every mechanism of bounded range (Cesar, Rogers 2021); the pair has ε²/6."""
         return ball(self.epsilon * self.epsilon / 8)
 
-    @classmethod
-    def batch(cls, pairs: Sequence[Pair], counts: Sequence[int], *, reverse: bool = False) -> Batch:
-        return RangeBatch(pairs, counts)
+    @staticmethod
+    def weights(e: Floats, others: Floats) -> tuple[Floats | None, Floats | None, Floats | None]:
+        return None, 1 / -np.expm1(-e), None
+
+    @staticmethod
+    def log_moduli(e: Floats, others: Floats, c: float, low: float, high: float) -> Floats:
+        """|sinh(se)/s|² = (sinh² xe + sin² ue)/(x²+u²) falls while ue ≤ π; beyond, at most cosh² xe/(x²+u²).
+
+        With X = xe, θ = ue: the derivative's sign is that of sinθ·cosθ·(X²+θ²) − θ(sinh²X + sin²θ), and sinθcosθ ≤ θ,
+        X ≤ sinh X, θcosθ ≤ sinθ on [0, π].
+        """
+        x = (c + 0.5) * e
+        # Everything is divided by e^{2X}; sinh X = X·(sinhc) keeps its relative accuracy for small X.
+        shrink = np.exp(-2 * np.minimum(x, 350.0))
+        sinh2, cosh2 = (0.5 * np.expm1(-2 * x)) ** 2, (0.5 * (1 + np.exp(-2 * x))) ** 2
+        start = np.minimum(low * e, math.pi)
+        near = (sinh2 + np.sin(start) ** 2 * shrink) / (x * x + start * start)
+        far = cosh2 / (x * x + np.maximum(low * e, math.pi) ** 2)
+        square = np.where(low * e < math.pi, np.maximum(near, far), far)
+        # M = e^{X-e/2}·√square·e/(1 − e^{-e}), and X − e/2 = ce.
+        return np.asarray(c * e + 0.5 * np.log(square) - np.log(-np.expm1(-e) / e))
 
 
 _MAX_VALUES_AT_ONCE = 1 << 17
 """The number of (pair, node) values computed at once; it bounds the memory of large compositions."""
 
 
-class _HyperbolicBatch(Batch, ABC):
-    """Where |se| ≤ 1, M−1 is formed without cancellation and K = log1p(M−1); elsewhere K = ze + ln(bracket)."""
+class HyperbolicBatch(Batch):
+    """Many Laplace pairs, responses or bounded ranges, of one of these kinds.
+
+    Where |se| ≤ 1, M−1 is formed without cancellation and K = log1p(M−1); elsewhere K = ze + ln(bracket) with
+
+        bracket = a·(1+D)/2 + b·(1−D)/2s + n·e^{-ze},  D = e^{-2se}.
+    """
 
     def __init__(self, pairs: Sequence[Any], counts: Sequence[int]) -> None:
+        self.kind = type(pairs[0])
         self.e = np.array([float(pair.epsilon) for pair in pairs], dtype=np.float64)[:, None]
+        self.others = np.array([float(getattr(pair, "others", 0)) for pair in pairs])[:, None]
         self.counts = np.array([float(n) for n in counts])
+        self.weights = self.kind.weights(self.e, self.others)
 
     def cumulant(self, z: Complexes) -> tuple[Complexes, Floats]:
         value = np.zeros(z.shape, dtype=z.dtype)
         error = np.zeros(z.shape)
         rows = max(1, _MAX_VALUES_AT_ONCE // max(1, z.size))
         for first in range(0, len(self.e), rows):
-            rows_slice = slice(first, first + rows)
-            k, r = self._rows(z, rows_slice)
-            value += self.counts[rows_slice] @ k
-            error += self.counts[rows_slice] @ r
+            some = slice(first, first + rows)
+            weights = (weight if weight is None or len(weight) == 1 else weight[some] for weight in self.weights)
+            k, r = self._rows(z, self.e[some], *weights)
+            value += self.counts[some] @ k
+            error += self.counts[some] @ r
             # Summing n terms of either sign: at most (n+2) units of the sum of moduli.
-            error += (min(rows, len(self.e)) + 4) * UNIT * (self.counts[rows_slice] @ np.abs(k))
+            error += (min(rows, len(self.e)) + 4) * UNIT * (self.counts[some] @ np.abs(k))
         return value, error * (1 + 1e-9)
 
-    def _rows(self, z: Complexes, rows_slice: slice) -> tuple[Complexes, Floats]:
-        e = self.e[rows_slice]
+    def _rows(
+        self, z: Complexes, e: Floats, a: Floats | None, b: Floats | None, n: Floats | None
+    ) -> tuple[Complexes, Floats]:
         near = np.abs(z + 0.5) * e <= 1.0
-        if near.all():
-            return self._near(z, e, rows_slice)
-        if not near.any():
-            return self._far(z, e, rows_slice)
         # On the far side of the mask the near formula (and the reverse) may overflow; its values are discarded.
         with np.errstate(all="ignore"):
-            k1, r1 = self._near(z, e, rows_slice)
-            k2, r2 = self._far(z, e, rows_slice)
-        return np.where(near, k1, k2), np.where(near, r1, r2)
+            if near.any():
+                k1, r1 = _near(z, e, a, b)
+                if near.all():
+                    return k1, r1
+            k2, r2 = _far(z, e, a, b, n)
+        return (np.where(near, k1, k2), np.where(near, r1, r2)) if near.any() else (k2, r2)
 
-    @abstractmethod
-    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
-        """Return M−1 and the sum of the moduli of its terms."""
+    def log_tail(self, c: float, low: float, high: float) -> float:
+        e = self.e[:, 0]
+        logs = self.kind.log_moduli(e, self.others[:, 0], c, low, high)
+        # The size of a logarithm's terms bounds its error in units.
+        return upward(float(self.counts @ (logs + 64 * UNIT * (8 + c * e + np.abs(logs)))))
 
-    @abstractmethod
-    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
-        """Return B with M = e^{ze}·B/norm, an absolute error of B in units, and ln(norm)."""
 
-    def _near(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
-        v, size = self._excess(z, e, rows_slice)
-        k = log1p(v)
-        # e has a relative error of one unit and v is quadratic in it; each sinh, product and the sums add a few more.
-        return k, UNIT * (64 * size + 16 * np.abs(v)) / np.maximum(np.abs(1 + v), 1e-3) + 8 * UNIT * np.abs(k)
+def _near(z: Complexes, e: Floats, a: Floats | None, b: Floats | None) -> tuple[Complexes, Floats]:
+    """Return K = log1p(M−1) and R; n is the same in M and in M(0) = 1, and cancels."""
+    parts = []
+    if a is not None:
+        # cosh(se) − cosh(e/2) = 2·sinh((z+1)e/2)·sinh(ze/2): no difference of nearly equal numbers.
+        parts.append(2 * a * np.exp(-e / 2) * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2)))
+    if b is not None:
+        parts.append(b * e * np.exp(-e / 2) * _sinhc_excess(z, e))
+    excess, size = sum(parts[1:], start=parts[0]), sum(map(np.abs, parts[1:]), start=np.abs(parts[0]))
+    k = log1p(excess)
+    # e has a relative error of one unit and the excess is quadratic in it; each sinh, product and sum adds a few more.
+    return k, UNIT * (64 * size + 16 * np.abs(excess)) / np.maximum(np.abs(1 + excess), 1e-3) + 8 * UNIT * np.abs(k)
 
-    def _far(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
-        b, units, norm = self._bracket(z, e, rows_slice)
-        size = np.abs(b)
-        # A bracket that is lost in its error is replaced by the error, with R = ln 4: as in `total`.
-        lost = ~(size > 4 * UNIT * units)
-        b = np.where(lost, 4 * UNIT * units, b)
-        size = np.where(lost, np.abs(b), size)
-        log = np.log(b)
-        k = z * e + log - norm
-        r = np.where(lost, math.log(4), np.log1p(UNIT * units / size))
-        return k, r + UNIT * (16 * np.abs(z) * e + 8 * np.abs(log) + 16 * np.abs(norm) + 8)
+
+def _far(z: Complexes, e: Floats, a: Floats | None, b: Floats | None, n: Floats | None) -> tuple[Complexes, Floats]:
+    """Return K = ze + ln(bracket) and R."""
+    s = z + 0.5
+    decay, reach = np.exp(-2 * s * e), 16 + (16 * np.abs(s)) * e
+    half, share = 0.0 if a is None else 0.5 * a, 0.0 if b is None else b * (0.5 / s)
+    bracket = (half + share) + (half - share) * decay
+    units = (half + np.abs(share)) * (16 + np.abs(decay) * reach)
+    if n is not None:
+        middle = n * np.exp(-z * e)
+        bracket, units = bracket + middle, units + np.abs(middle) * reach
+    size = np.abs(bracket)
+    # A bracket that is lost in its error is replaced by the error, with R = ln 4: as in `total`.
+    lost = ~(size > 4 * UNIT * units)
+    log = np.log(np.where(lost, 4 * UNIT * units, bracket))
+    r = np.where(lost, math.log(4), np.log1p(UNIT * units / np.where(lost, 1.0, size)))
+    return z * e + log, r + UNIT * (16 * np.abs(z) * e + 8 * np.abs(log) + 8)
 
 
 def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
@@ -333,124 +426,6 @@ def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
         factorial *= (2 * n) * (2 * n + 1)
         summed = summed + h / factorial
     return z * (z + 1.0) * (e * e) * summed
-
-
-class LaplaceBatch(_HyperbolicBatch):
-    """Many Laplace pairs."""
-
-    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
-        # cosh(se) − cosh(e/2) = 2·sinh((z+1)e/2)·sinh(ze/2): no difference of nearly equal numbers.
-        first = 2 * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2))
-        second = (e / 2) * _sinhc_excess(z, e)
-        scale = np.exp(-e / 2)
-        return scale * (first + second), scale * (np.abs(first) + np.abs(second))
-
-    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
-        s = z + 0.5
-        quarter = 0.25 / s
-        decay = np.exp(-2 * s * e)
-        b = (0.5 + quarter) + (0.5 - quarter) * decay
-        return b, 16 + np.abs(decay) * (16 + 16 * np.abs(s) * e), np.zeros(e.shape)
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
-        """Bound |cosh(se)| + |sinh(se)|/2|s| over u ≥ low, with |cosh|² = cosh²(xe) − sin²(ue), x = c + 1/2.
-
-        Up to ue = π/2 the first falls and |sinh(se)/s| ≤ e·cosh(xe); from there to 3π/4 |cosh|² ≤ cosh² − 1/2; beyond,
-        cosh(xe)(1 + 1/2|s|). All is divided by cosh(xe), which enters as e^{xe}(1+e^{-2xe})/2.
-        """
-        e = self.e[:, 0]
-        x = c + 0.5
-        cosh = 0.5 * (1 + np.exp(-2 * x * e))  # times e^{xe}
-        inverse = np.minimum(1 / cosh**2 * np.exp(-2 * np.minimum(x * e, 350.0)), 1.0)  # 1/cosh²(xe)
-        turn = math.pi / 2 / e
-        spread = 0.5 / np.hypot(x, low)
-        near = np.sqrt(np.maximum(1 - np.sin(np.minimum(low, turn) * e) ** 2 * inverse, 0)) + np.minimum(e / 2, spread)
-        middle = np.sqrt(1 - 0.5 * inverse) + 0.5 / np.hypot(x, np.maximum(low, turn))
-        far = 1 + 0.5 / np.hypot(x, np.maximum(low, 1.5 * turn))
-        best = np.where(low < turn, np.maximum(near, np.maximum(middle, far)), np.maximum(middle, far))
-        best = np.where(low >= 1.5 * turn, far, best)
-        logs = c * e + np.log(cosh * best)
-        return _sum_up(self.counts, logs, 8 + c * e)
-
-
-class ResponseBatch(_HyperbolicBatch):
-    """Many randomized responses."""
-
-    def __init__(self, pairs: Sequence[Any], counts: Sequence[int]) -> None:
-        super().__init__(pairs, counts)
-        self.others = np.array([[float(pair.others)] for pair in pairs])
-
-    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
-        scale = 4 / (2 * np.cosh(e / 2) + self.others[rows_slice] * np.exp(-e / 2))
-        v = scale * np.sinh((z + 1) * (e / 2)) * np.sinh(z * (e / 2))
-        return v, np.abs(v)
-
-    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
-        s = z + 0.5
-        decay = np.exp(-2 * s * e)
-        middle = self.others[rows_slice] * np.exp(-(z + 1) * e)
-        size = (np.abs(decay) + np.abs(middle)) * (16 + 16 * np.abs(s) * e)
-        return 1 + decay + middle, 16 + size, np.log1p((1 + self.others[rows_slice]) * np.exp(-e))
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
-        """|2cosh(se) + m|² = 4(cosh² xe − 1 + y²) + 4m·y·cosh xe + m², y = cos ue: convex in y, largest at an end."""
-        e = self.e[:, 0]
-        x = c + 0.5
-        decay = np.exp(-2 * x * e)
-        cosh = 0.5 * (1 + decay)  # times e^{xe}
-        shrink = np.exp(-np.minimum(x * e, 700.0))
-        m = self.others[:, 0] * np.exp(-e / 2) * shrink
-        inside = high * e <= (2 * math.pi - low * e) * (1 - 1e-12)
-        ends = np.where(inside, np.cos(np.minimum(low * e, math.pi)) + 1e-15, 1.0)
-        # The other end of y: cos(high·e) before half a turn, else −1.
-        lowest = np.cos(np.minimum(high * e, math.pi))
-        sinh2 = (0.5 * (1 - decay)) ** 2
-        square = m * m + np.maximum(
-            4 * (sinh2 + np.minimum(ends, 1.0) ** 2 * shrink**2) + 4 * m * ends * cosh,
-            4 * (sinh2 + (np.abs(lowest) + 1e-15) ** 2 * shrink**2) + 4 * m * (lowest + 1e-15) * cosh,
-        )
-        # e^{-e/2+xe}·√square over (1 + (1+n)e^{-e}): M = e^{ce}·… with xe − e/2 = ce.
-        logs = c * e + 0.5 * np.log(np.maximum(square, 1e-300)) - np.log1p((1 + self.others[:, 0]) * np.exp(-e))
-        return _sum_up(self.counts, logs, 8 + c * e)
-
-
-class RangeBatch(_HyperbolicBatch):
-    """Many bounded ranges."""
-
-    def _excess(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats]:
-        half = e / 2
-        v = _sinhc_excess(z, e) * (half / np.sinh(half))
-        return v, np.abs(v)
-
-    def _bracket(self, z: Complexes, e: Floats, rows_slice: slice) -> tuple[Complexes, Floats, Floats]:
-        s = z + 0.5
-        decay = np.exp(-2 * s * e)
-        b = (1 - decay) / (2 * s)
-        return b, (16 + np.abs(decay) * (16 + 16 * np.abs(s) * e)) / np.abs(s), np.log(-np.expm1(-e))
-
-    def log_tail(self, c: float, low: float, high: float) -> float:
-        """|sinh(se)/s|² = (sinh² xe + sin² ue)/(x²+u²) falls while ue ≤ π; beyond, at most cosh² xe/(x²+u²).
-
-        With X = xe, θ = ue: the derivative's sign is that of sinθ·cosθ·(X²+θ²) − θ(sinh²X + sin²θ), and sinθcosθ ≤ θ,
-        X ≤ sinh X, θcosθ ≤ sinθ on [0, π].
-        """
-        e = self.e[:, 0]
-        x = (c + 0.5) * e
-        # Everything is divided by e^{2X}; sinh X = X·(sinhc) keeps its relative accuracy for small X.
-        shrink = np.exp(-2 * np.minimum(x, 350.0))
-        sinh2, cosh2 = (0.5 * np.expm1(-2 * x)) ** 2, (0.5 * (1 + np.exp(-2 * x))) ** 2
-        start = np.minimum(low * e, math.pi)
-        near = (sinh2 + np.sin(start) ** 2 * shrink) / (x * x + start * start)
-        far = cosh2 / (x * x + np.maximum(low * e, math.pi) ** 2)
-        square = np.where(low * e < math.pi, np.maximum(near, far), far)
-        # M = e^{X-e/2}·√square·e/(1 − e^{-e}), and X − e/2 = ce.
-        logs = c * e + 0.5 * np.log(square) - np.log(-np.expm1(-e) / e)
-        return _sum_up(self.counts, logs, 8 + c * e)
-
-
-def _sum_up(counts: Floats, logs: Floats, size: Floats) -> float:
-    """Return Σ count·log, rounded up; ``size`` is the size of a log's terms, which bounds its error in units."""
-    return upward(float(counts @ (logs + 64 * UNIT * (size + np.abs(logs)))))
 
 
 _MAX_LISTED_SENSITIVITY = 64
@@ -546,7 +521,34 @@ class DiscreteLaplacePair(Pair):
         return e * (e / 2).tanh()
 
     def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
-        return _discrete_cumulant(float(self.parameter), self.sensitivity, z)
+        """K = z·aΔ + ln{[1 + e^{-2saΔ} + (1−r)·S]/(1+r)}, S = Σ_{y=1}^{Δ-1} e^{-2say}: every term of modulus at most 1.
+
+        S = q(1−q^{Δ-1})/(1−q) with q = e^{-2sa}; the absolute error of 1−q is amplified by 1/|1−q|², never worse than
+        the real case since Re s ≥ 1/2. (1−r)/|1−q| is bounded by 1 for Re s ≥ 1/2.
+        """
+        a, delta = float(self.parameter), self.sensitivity
+        s = z + 0.5
+        decay = np.exp(-2 * s * a * delta)
+        angle = -2 * s * a
+        q = np.exp(angle)
+        one_minus_q = -expm1(angle)
+        last = np.exp(angle * (delta - 1))
+        gap = -math.expm1(-a)
+        summed = gap * q * (1 - last) / one_minus_q
+        size = np.abs(summed)
+        bracket = 1 + decay + summed
+        away = np.abs(one_minus_q)
+        units = (
+            16
+            + (16 + 16 * np.abs(s) * a * delta) * np.abs(decay)
+            + gap * np.abs(q) * np.abs(last) * (16 + 16 * np.abs(s) * a * delta) / away
+            + size * (32 + 16 * np.abs(s) * a / away)
+            + gap * np.abs(q) * 16 / away
+        )
+        value, ratio = total(bracket / (1 + math.exp(-a)), UNIT * units)
+        log = np.log(value)
+        k = z * (a * delta) + log
+        return k, ratio + UNIT * (16 * np.abs(z) * a * delta + 8 * np.abs(log) + 8)
 
     def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
         """As for Laplace: 2|cosh(saΔ)| falls until uaΔ = π/2, and |Σ| ≤ cosh(xa(Δ−1))/√(sinh²xa + sin²ua) besides."""
@@ -554,7 +556,8 @@ class DiscreteLaplacePair(Pair):
         r = math.exp(-a)
         top = min(x * a * delta, 350.0)
         cosh = 0.5 * (1 + math.exp(-2 * x * a * delta))  # times e^{xaΔ}
-        real = _geometric(a, delta, x)  # Σ at u = 0, times e^{-xaΔ}
+        # Σ_{y=1}^{Δ-1} e^{xa(2y-Δ)} at u = 0, times e^{-xaΔ}, a little above.
+        real = math.expm1(-2 * x * a * (delta - 1)) / math.expm1(-2 * x * a) * math.exp(-2 * x * a) * (1 + 64 * UNIT)
         best = 2 * cosh + (1 - r) * real
         if high * a <= math.pi / 2 * (1 + 1e-12):
             inverse = math.exp(-2 * top)
@@ -572,40 +575,3 @@ class DiscreteLaplacePair(Pair):
         log = c * a * delta + math.log(best / (1 + r))
         # Upwards by the rounding of every term above, generously.
         return log + 64 * UNIT * (8 + c * a * delta + abs(log))
-
-
-def _geometric(a: float, delta: int, x: float) -> float:
-    """Return e^{-xaΔ}·Σ_{y=1}^{Δ-1} e^{xa(2y-Δ)} for real x > 0, a little above."""
-    q = math.exp(-2 * x * a)
-    ratio = -math.expm1(-2 * x * a * (delta - 1)) / -math.expm1(-2 * x * a)
-    return q * ratio * (1 + 64 * UNIT)
-
-
-def _discrete_cumulant(a: float, delta: int, z: Complexes) -> tuple[Complexes, Floats]:
-    """K = z·aΔ + ln{[1 + e^{-2saΔ} + (1−r)·S]/(1+r)}, S = Σ_{y=1}^{Δ-1} e^{-2say}: every term of modulus at most 1.
-
-    S = q(1−q^{Δ-1})/(1−q) with q = e^{-2sa}; the absolute error of 1−q is amplified by 1/|1−q|², never worse than the
-    real case since Re s ≥ 1/2. (1−r)/|1−q| is bounded by 1 for Re s ≥ 1/2.
-    """
-    s = z + 0.5
-    decay = np.exp(-2 * s * a * delta)
-    angle = -2 * s * a
-    q = np.exp(angle)
-    one_minus_q = -expm1(angle)
-    last = np.exp(angle * (delta - 1))
-    gap = -math.expm1(-a)
-    summed = gap * q * (1 - last) / one_minus_q
-    size = np.abs(summed)
-    bracket = 1 + decay + summed
-    away = np.abs(one_minus_q)
-    units = (
-        16
-        + (16 + 16 * np.abs(s) * a * delta) * np.abs(decay)
-        + gap * np.abs(q) * np.abs(last) * (16 + 16 * np.abs(s) * a * delta) / away
-        + size * (32 + 16 * np.abs(s) * a / away)
-        + gap * np.abs(q) * 16 / away
-    )
-    value, ratio = total(bracket / (1 + math.exp(-a)), UNIT * units)
-    log = np.log(value)
-    k = z * (a * delta) + log
-    return k, ratio + UNIT * (16 * np.abs(z) * a * delta + 8 * np.abs(log) + 8)

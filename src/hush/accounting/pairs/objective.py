@@ -137,8 +137,3 @@ class ObjectivePerturbationPair(Pair):
                 error[position] = up(log.real.rad() + log.imag.rad())
         with np.errstate(invalid="ignore"):
             return (value if z.dtype.kind == "c" else value.real), error + 4 * UNIT * np.abs(value)
-
-    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
-        """Return ln M(c), as |M(c+iu)| ≤ M(c): no decay is claimed, for there is an atom at c₀."""
-        with precision(_WORKING_BITS):
-            return up(self.moment(flint().acb(c)).real.log())

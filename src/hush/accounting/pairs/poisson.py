@@ -198,11 +198,25 @@ class PoissonGaussianPair(Pair):
 
     def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
         """Return K̂ and R by the trapezoid rule, up to the largest tilt."""
-        return _tilted(*self._floats(), z, reverse)
+        q, kappa = self._floats()
+        return by_tilt(lambda nodes: _gaussian_cumulant(q, kappa, nodes, reverse), z, _LARGEST_TILT / kappa)
 
     def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
-        """Return the bound by moments where u is small, and by the shifted path beyond."""
-        return _tail(*self._floats(), c, low, reverse)
+        r"""Bound ln|M(c+iu)| over u ≥ low by moments where u is small, and by the shifted path beyond.
+
+        With D the difference of two independent losses tilted by c, |M(c+iu)/M(c)|² = E cos(uD) ≤ 1 − u²V + u⁴E₄/24, V
+        half of E D² (the variance) and E₄ = E D⁴. The bound falls up to u₁ = √(12V/E₄), from where on the shifted path
+        serves. Many rare samples need this: their moduli leave 1 by less than the shifted path's cells can resolve. V
+        and E₄ come from the trapezoid rule, whose error is e^{-40} times the size of (ln A)⁴ on the strip; they are
+        taken 1e-6 to the safe side.
+        """
+        q, kappa = self._floats()
+        top, kurtosis, variance = _spread(self, c, reverse)
+        turn = math.sqrt(12 * variance / kurtosis) if kurtosis > 0 else 0.0
+        if not (math.isfinite(top) and low < turn):
+            return _log_tail(q, kappa, c, low, reverse)
+        near = top + 0.5 * math.log1p(-low * low * variance + low**4 * kurtosis / 24)
+        return max(near, _log_tail(q, kappa, c, turn, reverse))
 
 
 def _range(kappa: float, power: float) -> tuple[float, float]:
@@ -219,10 +233,6 @@ def _log_a(q: float, kappa: float, t: Floats) -> tuple[Floats, Floats]:
     # ln(1−q+…) inherits q's relative error, and 1 − q·(…) that of a small 1−q: bounded through 1/(1−q).
     sensitivity = np.where(argument < 0, 1 / (1 - q), 1.0)
     return log, 8 * UNIT * (np.abs(log) + omega * (1 + np.abs(kappa * t) + kappa * kappa) + q * sensitivity)
-
-
-def _tilted(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
-    return by_tilt(lambda nodes: _gaussian_cumulant(q, kappa, nodes, reverse), z, _LARGEST_TILT / kappa)
 
 
 def _gaussian_cumulant(q: float, kappa: float, z: Complexes, reverse: bool) -> tuple[Complexes, Floats]:
@@ -332,27 +342,11 @@ def _rows(p: Complexes, rule: _Rule) -> tuple[Complexes, Floats]:
     return k, ratio + UNIT * (8 * np.abs(k) + 8 * np.abs(peak) + 8)
 
 
-def _tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> float:
-    r"""Bound ln|M(c+iu)| over u ≥ low by moments where u is small, and by the shifted path beyond.
-
-    With D the difference of two independent losses tilted by c, |M(c+iu)/M(c)|² = E cos(uD) ≤ 1 − u²V + u⁴E₄/24, V half
-    of E D² (the variance) and E₄ = E D⁴. The bound falls up to u₁ = √(12V/E₄), from where on the shifted path serves.
-    Many rare samples need this: their moduli leave 1 by less than the shifted path's cells can resolve. V and E₄ come
-    from the trapezoid rule, whose error is e^{-40} times the size of (ln A)⁴ on the strip; they are taken
-    1e-6 to the safe side.
-    """
-    top, kurtosis, variance = _spread(q, kappa, c, reverse)
-    turn = math.sqrt(12 * variance / kurtosis) if kurtosis > 0 else 0.0
-    if not (math.isfinite(top) and low < turn):
-        return _log_tail(q, kappa, c, low, reverse)
-    near = top + 0.5 * math.log1p(-low * low * variance + low**4 * kurtosis / 24)
-    return max(near, _log_tail(q, kappa, c, turn, reverse))
-
-
 @lru_cache(maxsize=256)
-def _spread(q: float, kappa: float, c: float, reverse: bool) -> tuple[float, float, float]:
+def _spread(pair: PoissonGaussianPair, c: float, reverse: bool) -> tuple[float, float, float]:
     """Return an upper bound of ln M(c), E D⁴ rounded up and the variance rounded down, of the loss tilted by c."""
-    k, r = _tilted(q, kappa, np.array([complex(c)]), reverse)
+    q, kappa = pair._floats()  # noqa: SLF001 - its own module
+    k, r = pair.cumulant(np.array([complex(c)]), reverse=reverse)
     power = -c if reverse else 1 + c
     if not math.isfinite(r[0]):
         return math.inf, math.inf, 0.0

@@ -49,6 +49,7 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -78,32 +79,42 @@ def shuffled_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
     """Return the ε at which shuffled reports are (ε, ``delta``)-DP: an upper bound for every randomiser."""
     local, count = read_shuffle(epsilon0, reports)
     target = fraction_between(delta, "delta")
+
+    def reached(epsilon: float) -> Bound:
+        return shuffled_delta(local, reports=count, epsilon=Fraction(epsilon))
+
     with precision(_WORKING_BITS):
         guess = _guess(local, count, float(target))
-        lower, upper = Fraction(0), local
-        # Ends next to the guess are tried first, each certified by a ball: the upper end of δ for the upper end of ε.
-        for width in (Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 2)):
-            near = guess * (1 + width)
-            if near < upper and up(_delta(local, count, near)) <= target:
-                upper = near
-                break
-        for width in (Fraction(1, 10**6), Fraction(1, 10**4), Fraction(1, 2)):
-            near = guess * (1 - width)
-            if near < upper and down(_delta(local, count, near)) >= target:
-                lower = near
-                break
-        if not lower and up(_delta(local, count, Fraction(0))) <= target:
-            return Bound(lower=0.0, upper=0.0)
-        while upper - lower > Fraction(2, 10**6) * min(upper, Fraction(1, 2)):
-            middle = (lower + upper) / 2
-            value = _delta(local, count, middle)
-            if up(value) <= target:
-                upper = middle
-            elif down(value) >= target:
-                lower = middle
-            else:  # the ball does not tell: both ends hold as they are
-                break
-        return Bound(lower=down(ball(lower)), upper=up(ball(upper)))
+    lower, upper = _enclosed(reached, guess, largest=up(ball(local)), target=target)
+    if not lower and reached(0.0).upper <= target:
+        return Bound(lower=0.0, upper=0.0)
+    while upper - lower > 2e-6 * min(upper, 0.5):  # after a poor guess
+        middle = (lower + upper) / 2
+        ends = reached(middle)
+        if ends.upper <= target:
+            upper = middle
+        elif ends.lower >= target:
+            lower = middle
+        else:  # they do not tell: both ends hold as they are
+            break
+    return Bound(lower=lower, upper=upper)
+
+
+def _enclosed(
+    reached: Callable[[float], Bound], guess: float, *, largest: float, target: Fraction | float
+) -> tuple[float, float]:
+    """Return the ends of ε at a δ, the nearest of a few around a guess that are certified, else 0 and the largest.
+
+    An upper end of ε is certified by the upper end of δ there, a lower one by the lower end.
+    """
+    lower, upper = 0.0, largest
+    for width in (1e-6, 1e-4, 1e-2, 0.1, 0.5):
+        above, below = guess * (1 + width), guess * (1 - width)
+        if upper == largest and above < largest and reached(above).upper <= target:
+            upper = above
+        if not lower and below < upper and reached(below).lower >= target:
+            lower = below
+    return lower, upper
 
 
 def read_shuffle(epsilon0: Number, reports: int) -> tuple[Fraction, int]:
@@ -206,7 +217,7 @@ def _half_tail(c: int, j: int) -> tuple[Ball, Ball]:
     return tail, atom
 
 
-def _guess(local: Fraction, reports: int, target: float) -> Fraction:
+def _guess(local: Fraction, reports: int, target: float) -> float:
     """Return an estimate of ε: by floats, then by steps along ln δ, which is nearly a line there."""
     largest = float(local)
     low, high = 0.0, largest
@@ -225,7 +236,7 @@ def _guess(local: Fraction, reports: int, target: float) -> Fraction:
         guess, last = moved, guess
         if abs(guess - last) < 1e-4 * guess:  # the next step would be a hundred times smaller
             break
-    return Fraction(guess)
+    return guess
 
 
 def _rough_delta(local: float, reports: int, epsilon: float) -> float:
@@ -273,15 +284,9 @@ def shuffled_response_epsilon(epsilon0: Number, *, reports: int, delta: Number) 
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if _largest(local, count, middle, ends)[0] > target else (low, middle)
-    lower, upper = 0.0, local
-    for width in (1e-6, 1e-4, 1e-2, 0.1, 1.0):
-        if (
-            upper == local
-            and shuffled_response_delta(epsilon0, reports=reports, epsilon=high * (1 + width)).upper <= target
-        ):
-            upper = min(local, high * (1 + width))
-        if not lower and shuffled_response_delta(epsilon0, reports=reports, epsilon=high * (1 - width)).lower >= target:
-            lower = high * (1 - width)
+    lower, upper = _enclosed(
+        lambda x: shuffled_response_delta(epsilon0, reports=count, epsilon=x), high, largest=local, target=target
+    )
     return Bound(lower=lower, upper=upper)
 
 

@@ -37,7 +37,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, upward
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range
 from hush.core.rounding import Ball, ball, down, flint, precision, smallest_decimal, up
 from hush.core.work import spend
 
@@ -233,39 +233,30 @@ class SkellamPair(Pair):
 
     def cumulant(self, z: Complexes, *, reverse: bool) -> tuple[Complexes, Floats]:
         """Return K̂ and R as sums of e^{ln P + z·l} over the outputs, each exponent right to 4 units of its size."""
-        value, error = np.zeros(z.shape, dtype=z.dtype), np.zeros(z.shape)
+        value, error = np.full(z.shape, np.inf, dtype=z.dtype), np.full(z.shape, np.inf)
         for c in np.unique(z.real):
+            cells = self.cells(float(c), 0.0, reverse=reverse)
+            if cells is None:
+                continue  # not known at this tilt
             line = z.real == c
-            log, error[line] = _log_moments(self, float(c), z.imag[line])
+            imaginary = z.imag[line]
+            peak = float(cells.logs.max())
+            weights = np.exp(cells.logs - peak)
+            size = float(weights.sum())
+            summed = np.empty(imaginary.shape, dtype=np.complex128)
+            spend((len(imaginary) + 4) * len(weights) // 8)
+            rows = max(1, _MAX_VALUES_AT_ONCE // len(weights))
+            for start in range(0, len(imaginary), rows):
+                turns = np.exp(1j * imaginary[start : start + rows, None] * cells.losses)
+                summed[start : start + rows] = turns @ weights
+            away = np.abs(imaginary) * cells.slip + UNIT * np.abs(imaginary) * float(np.abs(cells.losses).max())
+            missing = size * (cells.wrong + cells.outside + away + 4 * (len(weights) + 4) * UNIT)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                amiss = missing / np.abs(summed)  # −ln(1 − x) ≤ 1.5x up to x = 1/2
+                log = np.log(summed) + peak
             value[line] = log if z.dtype.kind == "c" else log.real
+            error[line] = np.where(amiss < 0.5, 1.5 * amiss, np.inf)
         return value, error
-
-    def log_tail(self, c: float, low: float, high: float, *, reverse: bool) -> float:
-        """Return ln M(c), as |M(c+iu)| ≤ M(c): no decay is claimed of a law with atoms."""
-        value, error = self.cumulant(np.array([c]), reverse=reverse)
-        return upward(float(value[0] + error[0]))
-
-
-def _log_moments(pair: SkellamPair, c: float, imaginary: Floats) -> tuple[Complexes, Floats]:
-    """Return ln M(c+iu) for c > 0 and several u in floats, and bounds of their errors; infinite where not known."""
-    unknown = np.full(imaginary.shape, np.inf)
-    cells = pair.cells(c, 0.0, reverse=False)
-    if cells is None:
-        return unknown.astype(np.complex128), unknown
-    peak = float(cells.logs.max())
-    weights = np.exp(cells.logs - peak)
-    size = float(weights.sum())
-    total = np.empty(imaginary.shape, dtype=np.complex128)
-    spend((len(imaginary) + 4) * len(weights) // 8)
-    rows = max(1, _MAX_VALUES_AT_ONCE // len(weights))
-    for start in range(0, len(imaginary), rows):
-        turns = np.exp(1j * imaginary[start : start + rows, None] * cells.losses)
-        total[start : start + rows] = turns @ weights
-    away = np.abs(imaginary) * cells.slip + UNIT * np.abs(imaginary) * float(np.abs(cells.losses).max())
-    missing = size * (cells.wrong + cells.outside + away + 4 * (len(weights) + 4) * UNIT)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        amiss = missing / np.abs(total)  # −ln(1 − x) ≤ 1.5x up to x = 1/2
-        return np.log(total) + peak, np.where(amiss < 0.5, 1.5 * amiss, np.inf)
 
 
 def skellam_delta(variance: Fraction, sensitivity: int, epsilon: Fraction) -> Ball:

@@ -15,16 +15,14 @@ method                         is used for
 :mod:`.closed_forms`, residues few Laplace, response, bounded-range and discrete Laplace steps, in ball arithmetic.
                                Before the contour where the steps are 24 at most, after it else
 :mod:`.tail_bounds`            every composition: Chernoff far out, near certainty, and the atom at the largest loss
-:mod:`.conditioning`           up to a dozen pairs on lattices, beside a rest with a closed form: sums over the atoms
-:mod:`.convolution`            few steps of any kind, sampled ones above all: FFT on a grid;
-                               a last resort
+:mod:`.convolution`            few steps of any kind, sampled ones and atoms above all: FFT on a grid; a last resort
 :mod:`.contour`, wide          eight times the nodes; a last resort
 :mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more; a last resort
 ============================== =========================================================================================
 
-The choice of c for the contour, the conditioning and the convolution is :mod:`.cumulant`'s. Two more answer for
-what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP and Rényi curves) and
-:mod:`.bounded_range` (equal mechanisms of bounded range, fixed in advance).
+The choice of c for the contour and the convolution is :mod:`.cumulant`'s; :mod:`.lattices` has the laws of losses that
+are atoms. Two more answer for what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP
+and Rényi curves) and :mod:`.closed_forms` (equal mechanisms of bounded range, fixed in advance).
 
 >>> from fractions import Fraction
 >>> from hush.accounting.description import Description

@@ -12,19 +12,6 @@ closing the contour of :mod:`.contour` to the left,
 with y = x − ε (the residues at ±1/2 less the Taylor polynomial at 0), and δ(ε) = e^{ε/2}·Σ_{x>ε} Σ_j q_{x,j} R_j(x−ε).
 The coefficients alternate in sign. Cancellation shows in the ball's radius, and more bits make up for it.
 
-**In double precision**, at many arguments at once, for a few Laplace and bounded-range steps (:class:`FloatExpansion`):
-with each coefficient scaled to a_{x,j} = e^{x/2}·q_{x,j}, the profile at any real argument t is
-
-    δ(t) = Σ_{x>t} Σ_j a_{x,j}·r_j(x−t),   r_j(y) = e^{-y/2}R_j(y) = 2^{j+1}·P(N ≥ j+1, N − j odd),
-
-N a Poisson variable of mean v = y/2: r_0 = 1 − e^{-y}, r_1 = 2(1 − e^{-y/2})². For v < 40 the probabilities are summed
-from the 150th down, all terms positive; what is left out beyond is below e^{-80} of the sum for j ≤ 24. For larger v it
-is (1 ± e^{-y})/2 less the terms below j+1, P(N ≤ 24) < 0.01, which loses nothing.
-
-The a_{x,j} alternate in sign; the error bound is in units of the sum of moduli, which covers cancellation.
-r_j' = r_{j-1} − r_j/2 with r_{-1} = (1+e^{-y})/2, whence |r_j'| ≤ r_{j-1} + r_j/2 and ≤ 2^{j+1} throughout: an argument
-that is off by η moves r_j by at most η(r_{j-1} + r_j/2) + 2^{j+2}η².
-
 **Bounded ranges fixed in advance** (Dong, Durfee, Rogers 2020, Theorem 5). k mechanisms of range ε fixed in advance are
 no worse than k generalised randomized responses with losses t and t − ε for one t in [0, ε]: with p_t =
 (e^{-t}−e^{-ε})/(1−e^{-ε}),
@@ -52,14 +39,6 @@ from hush.core.rounding import Ball, ball, down, flint, float_up, precision, up
 
 _MAX_EXPANSION_TERMS = 60_000
 _MAX_EXPANSION_BITS = 8192
-
-_MAX_FLOAT_DEGREE = 24
-"""The largest degree at which cancellation in double precision is mild."""
-_MAX_FLOAT_TERMS = 700
-_SUMMED_BELOW = 40.0
-"""The mean up to which Poisson probabilities are summed from the last one down."""
-_LAST_PROBABILITY = 150
-_COEFFICIENT_BITS = 256  # of the coefficients, before they are rounded to floats
 
 
 def _times(first: Terms, second: Terms) -> Terms:
@@ -95,16 +74,6 @@ def _power(terms: Terms, count: int) -> Terms:
     return result
 
 
-def expanded(pairs: Mapping[Pair, int]) -> list[tuple[Fraction, list[Ball]]]:
-    """Return the losses x, from the largest, each with the coefficients of q_x."""
-    product: Terms = {Fraction(0): flint().arb_poly([1])}
-    for pair, count in pairs.items():
-        terms = pair.terms()
-        assert terms is not None  # noqa: S101 - suits() was asked
-        product = _times(product, _power(terms, count))
-    return [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
-
-
 def _log_ends(value: Ball, *, last: bool) -> LogInterval | None:
     """Return the ends of ln δ from a ball around δ; None where more bits would help, and this is not the ``last`` try.
 
@@ -128,11 +97,6 @@ class Expansion(Method):
         self._known: dict[int, list[tuple[Fraction, list[Ball]]]] = {}
 
     @staticmethod
-    def losses(pairs: Mapping[Pair, int]) -> int:
-        """Return an upper bound on the number of losses of the expansion."""
-        return math.prod(((pair.terms_shape() or (1, 0))[0] - 1) * count + 1 for pair, count in pairs.items())
-
-    @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the expansion is short enough to be worth writing out."""
         losses, degree = 1, 1
@@ -147,8 +111,14 @@ class Expansion(Method):
         return True
 
     def _expanded(self, bits: int) -> list[tuple[Fraction, list[Ball]]]:
+        """Return the losses x, from the largest, each with the coefficients of q_x."""
         if bits not in self._known:
-            self._known[bits] = expanded(self.cumulant.pairs)
+            product: Terms = {Fraction(0): flint().arb_poly([1])}
+            for pair, count in self.cumulant.pairs.items():
+                terms = pair.terms()
+                assert terms is not None  # noqa: S101 - suits() was asked
+                product = _times(product, _power(terms, count))
+            self._known[bits] = [(x, product[x].coeffs()) for x in sorted(product, reverse=True)]
         return self._known[bits]
 
     def _delta(self, epsilon: Fraction, bits: int) -> Ball:
@@ -202,117 +172,7 @@ def _ball_residues(half: Ball, coefficients: list[Ball], bits: int) -> Ball:
     return total
 
 
-def residues(y: Floats, degree: int) -> list[Floats]:
-    """Return r_{-1}(y), r_0(y), …, r_degree(y) for y ≥ 0, degree ≤ 24, each with a relative error below 256 units."""
-    v = 0.5 * y
-    first_two = [0.5 * (1 + np.exp(-y)), -np.expm1(-y)]
-    near = v < _SUMMED_BELOW
-    values = [np.empty(y.shape) for _ in range(degree)]
-    for arguments, formula in ((near, _suffixes), (~near, _complements)):
-        if degree and arguments.any():
-            for value, result in zip(values, formula(v[arguments], degree), strict=True):
-                value[arguments] = result
-    return first_two + values
-
-
-def _suffixes(v: Floats, degree: int) -> list[Floats]:
-    """Return r_1 … r_degree by sums of probabilities from the last one down: all terms are positive."""
-    terms = [np.exp(-v)]
-    for r in range(1, _LAST_PROBABILITY):
-        terms.append(terms[-1] * (v / r))
-    for r in range(_LAST_PROBABILITY - 3, 1, -1):
-        terms[r] = terms[r] + terms[r + 2]
-    return [2.0 ** (j + 1) * terms[j + 1] for j in range(1, degree + 1)]
-
-
-def _complements(v: Floats, degree: int) -> list[Floats]:
-    """Return r_1 … r_degree as the probability of the whole parity less the terms below j+1."""
-    even = np.exp(-2 * v)
-    parities = [0.5 * (1 + even), 0.5 * (1 - even)]
-    term = np.exp(-np.minimum(v, 700.0))
-    results = []
-    for j in range(1, degree + 1):
-        # Probability j−1 has the parity of j+1.
-        parities[(j - 1) % 2] = parities[(j - 1) % 2] - term
-        term = term * (v / j)
-        results.append(2.0 ** (j + 1) * parities[(j + 1) % 2])
-    return results
-
-
-def _rounded(value: Ball) -> tuple[float, float]:
-    """Return the nearest float, and a size: one unit of that size covers the rounding and the ball's radius."""
-    middle = float(value.mid())
-    return middle, abs(middle) + float(value.rad()) / UNIT + 1e-300
-
-
-def tilt(x: Floats, value: Floats, wrong: Floats, c: float, scale: float) -> tuple[Floats, Floats]:
-    """Return e^{cx − scale} times a value and its error, with the rounding of the factor."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        exponent = c * x - scale
-        front = np.where((value > 0) | (wrong > 0), np.exp(exponent), 0.0)
-        units = 8 * UNIT * (4 + np.abs(c * x) + abs(scale))
-        return front * value, front * (wrong + value * units) * (1 + 1e-9) + 1e-320
-
-
-class FloatExpansion:
-    """δ_R of Laplace and bounded-range steps, in double precision."""
-
-    def __init__(self, pairs: Mapping[Pair, int], cells: int) -> None:
-        with precision(_COEFFICIENT_BITS):
-            terms = [
-                (float(x), [_rounded(coefficient * (ball(x) / 2).exp()) for coefficient in coefficients])
-                for x, coefficients in expanded(pairs)
-            ]
-        self.terms = terms
-        self.max_arguments = max(1000, 16 * cells // sum(len(coefficients) for _, coefficients in terms))
-        self.max_arguments = min(self.max_arguments, cells)
-
-    @staticmethod
-    def suits(pairs: Mapping[Pair, int]) -> bool:
-        """Whether the expansion is short, and its cancellation mild."""
-        shapes = [(pair.terms_shape() or (1, 0), count) for pair, count in pairs.items()]
-        degree = sum(degree * count for (_, degree), count in shapes)
-        terms = (degree + 1) * math.prod((losses - 1) * count + 1 for (losses, _), count in shapes)
-        return degree <= _MAX_FLOAT_DEGREE and terms <= _MAX_FLOAT_TERMS
-
-    def tilted(self, x: Floats, eta: float, c: float, scale: float) -> tuple[Floats, Floats]:
-        """Return e^{cx − scale}·δ_R(x), and an error that holds for every argument of δ_R within η of x."""
-        value, wrong = self.profile(x, eta)
-        return tilt(x, value, wrong, c, scale)
-
-    def profile(self, t: Floats, eta: float) -> tuple[Floats, Floats]:
-        """Return δ_R(t) and an error that holds for every argument within η of t."""
-        value, error = np.zeros(t.shape), np.zeros(t.shape)
-        for x, coefficients in self.terms:
-            # The rounding of x and of t adds to η.
-            off = eta + 2 * UNIT * (abs(x) + np.abs(t))
-            above = t < x + off
-            if not above.any():
-                continue
-            y = np.maximum(x - t[above], 0.0)
-            slip = off[above]
-            parts = residues(y, len(coefficients) - 1)
-            for j, (coefficient, size) in enumerate(coefficients):
-                value[above] += coefficient * parts[j + 1]
-                error[above] += size * (
-                    300 * UNIT * parts[j + 1]
-                    + 1e-290
-                    + slip * (parts[j] + parts[j + 1] / 2) * (1 + 1e-9)
-                    + 2.0 ** (j + 2) * slip * slip
-                )
-        return np.maximum(value, 0.0), error * (1 + 1e-9)
-
-
 _MAX_CLOSED_FORM_BITS = 1 << 16
-
-
-def closed_profile(pairs: Mapping[Pair, int], epsilon: Ball, *, reverse: bool) -> Ball:
-    """Return δ(ε) of one pair, or of Gaussians alone."""
-    squares = [(pair.gaussian(), count) for pair, count in pairs.items()]
-    if all(square is not None for square, _ in squares):
-        total = sum((count * ball(square) for square, count in squares if square is not None), flint().arb(0))
-        return gaussian_profile(total, epsilon)
-    return next(iter(pairs)).profile(epsilon, reverse=reverse)
 
 
 class ClosedForm(Method):
@@ -329,11 +189,18 @@ class ClosedForm(Method):
         bits = 128
         while True:
             with precision(bits):
-                value = closed_profile(self.cumulant.pairs, ball(epsilon), reverse=self.cumulant.reverse)
-                ends = _log_ends(value, last=bits > _MAX_CLOSED_FORM_BITS)
+                ends = _log_ends(self._delta(ball(epsilon)), last=bits > _MAX_CLOSED_FORM_BITS)
                 if ends is not None:
                     return ends
             bits *= 4
+
+    def _delta(self, epsilon: Ball) -> Ball:
+        pairs = self.cumulant.pairs
+        squares = [(pair.gaussian(), count) for pair, count in pairs.items()]
+        if all(square is not None for square, _ in squares):
+            total = sum((count * ball(square) for square, count in squares if square is not None), flint().arb(0))
+            return gaussian_profile(total, epsilon)
+        return next(iter(pairs)).profile(epsilon, reverse=self.cumulant.reverse)
 
 
 MAX_STEPS = 3000

@@ -42,9 +42,10 @@ same nodes give.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -52,7 +53,7 @@ from hush.accounting.description import Description
 from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
 from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
+from hush.accounting.profile.method import NOTHING_KNOWN, FittedMethod, LogInterval
 
 _MAX_CUT_NODES = 1 << 15
 """The number of nodes up to which a cut of the period is looked for; beyond, the whole period is taken."""
@@ -86,7 +87,6 @@ class Line:
     k: Complexes
     r: Floats
     log_tail: float
-    full: bool
 
 
 def _odd_smooth(least: int) -> int:
@@ -105,42 +105,31 @@ def _odd_smooth(least: int) -> int:
     return best
 
 
-class Contour:
-    """The integral for one composition and direction, on a line fitted to a target, of at most ``nodes`` nodes."""
+class Contour(FittedMethod):
+    """The integral on a line of at most ``nodes`` nodes, or on a period of the losses' common ``lattice``.
+
+    Without a number of nodes it takes what the composition affords; with one it is a last resort.
+    """
 
     def __init__(
-        self,
-        cumulant: Cumulant,
-        *,
-        lattice: Lattice | None = None,
-        largest: float = math.inf,
-        nodes: int | None = None,
+        self, cumulant: Cumulant, *, largest: float, lattice: Lattice | None = None, nodes: int | None = None
     ) -> None:
-        self.cumulant = cumulant
+        super().__init__(cumulant, largest=largest)
         self.nodes = cumulant.affordable() if nodes is None else nodes
+        self.last_resort = nodes is not None
         self.lattice = lattice
-        self.largest = largest
-        # On a lattice, c·d = 60 leaves only the nearest point in the sum.
-        last = math.inf if lattice is None else 60 / float(lattice.span)
-        self.saddle = SaddlePoint(cumulant, largest=largest, last=last)
 
-    # -- fitting a line -------------------------------------------------------------------------------------------
+    @cached_property
+    def saddle(self) -> SaddlePoint:
+        """The choice of c; on a lattice, c·d = 60 leaves only the nearest point in the sum."""
+        last = math.inf if self.lattice is None else 60 / float(self.lattice.span)
+        return SaddlePoint(self.cumulant, largest=self.largest, last=last)
 
-    def fit_delta(self, log_delta: float) -> tuple[Line, float] | None:
-        """Return a line for the ε at which ln δ(ε) is the target, and a first guess at that ε."""
-        saddle = self.saddle.at_delta(log_delta)
-        if saddle is None:
-            return None
-        c, guess = saddle
-        line = self.fit_epsilon(0.0) if guess == 0.0 else self._line(c, guess, log_delta)
-        return None if line is None else (line, guess)
+    def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
+        line = self.line(c, epsilon, log_delta)
+        return None if line is None else partial(self.ends, line)
 
-    def fit_epsilon(self, epsilon: float) -> Line | None:
-        """Return a line for δ at this ε."""
-        saddle = self.saddle.at_epsilon(epsilon)
-        return None if saddle is None else self._line(saddle[0], epsilon, saddle[1])
-
-    def _line(self, c: float, epsilon: float, log_delta: float) -> Line | None:
+    def line(self, c: float, epsilon: float, log_delta: float) -> Line | None:
         """Return the line for the abscissa c: P and J make every error about 1e-15 of δ where the nodes allow it."""
         goal = log_delta + LOG_TOLERANCE
         period = self.saddle.period(c, epsilon, log_delta)
@@ -173,7 +162,7 @@ class Contour:
         z = c + 1j * h * np.arange(nodes)
         k, r = self.cumulant.line(key, lambda: z)
         tail = self.cumulant.log_tail(c, nodes * h, math.inf) - math.log(math.pi * (nodes - 1) * h)
-        return Line(c, period, z, k, r, tail, full=False)
+        return Line(c, period, z, k, r, tail)
 
     def _circle(self, c: float, epsilon: float, period: float, log_delta: float) -> Line | None:
         assert self.lattice is not None  # noqa: S101 - for the type checker
@@ -206,7 +195,7 @@ class Contour:
         z = c + 1j * h * np.arange(nodes)
         k, r = self.cumulant.line((c, period, nodes), lambda: z)
         tail = -math.inf if full else beyond(nodes)
-        return Line(c, period, z, k, r, tail, full=full)
+        return Line(c, period, z, k, r, tail)
 
     def _kernel_bound(self, c: float, low: float) -> float:
         """Bound |k(z)| on [low, π/d] for any gap: (A+B)/(…) with A + B ≤ 1 − e^{-d}, and both factors grow with u."""
@@ -220,12 +209,6 @@ class Contour:
             )
 
         return d * -math.expm1(-d) / (away(c) * away(c + 1)) * (1 + 1e-12) + 1e-300
-
-    def shortfall(self, c: float, epsilon: float, log_delta: float, nodes: int) -> tuple[float, float]:
-        """Return the nats by which the tail bound misses its goal with ``nodes`` nodes, and their largest u."""
-        top = nodes * 2 * math.pi / self.saddle.period(c, epsilon, log_delta)
-        goal = log_delta + LOG_TOLERANCE + c * epsilon
-        return self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top) - goal, top
 
     # -- the sum --------------------------------------------------------------------------------------------------
 
@@ -266,8 +249,8 @@ class Contour:
             return math.inf
         return float(np.logaddexp(peak + math.log(total), tail)) + 1e-9
 
-    def log_delta(self, line: Line, epsilon: float) -> LogInterval:
-        """Return certified ends of ln δ(ε)."""
+    def ends(self, line: Line, epsilon: float) -> LogInterval:
+        """Return certified ends of ln δ(ε) from the nodes of a line."""
         z, c = line.z, line.c
         step = 2 * math.pi / line.period
         kernel, units = self._kernel(z, Fraction(epsilon))
@@ -321,70 +304,34 @@ class Contour:
         return math.exp(min(float(logs.min()), 700.0)) if logs.size else math.inf
 
 
-class ContourMethod(Method):
-    """The contour, on the losses' common ``lattice`` where there is one."""
-
-    def __init__(
-        self, cumulant: Cumulant, *, largest: float, lattice: Lattice | None = None, nodes: int | None = None
-    ) -> None:
-        super().__init__(cumulant, largest=largest)
-        self.contour = Contour(cumulant, lattice=lattice, largest=largest, nodes=nodes)
-
-    def log_delta(self, epsilon: float) -> LogInterval:
-        line = self.contour.fit_epsilon(epsilon)
-        if line is None:
-            return NOTHING_KNOWN
-        return self.contour.log_delta(line, epsilon)
-
-    def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        fit = self.contour.fit_delta(target.lower)
-        if fit is None:
-            return 0.0, math.inf
-        line, guess = fit
-        return invert(
-            lambda x: self.contour.log_delta(line, x), target, guess=guess, slope=line.c, largest=self.largest
-        )
-
-
-class WideContourMethod(ContourMethod):
-    """The contour with eight times as many nodes, after the cheaper methods."""
-
-    last_resort: ClassVar[bool] = True
-
-    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        super().__init__(cumulant, largest=largest, nodes=WIDER * cumulant.affordable())
-
-
-class SmoothedContour(Method):
+class SmoothedContour(FittedMethod):
     """The contour of the composition with one weak Gaussian step added."""
 
-    last_resort: ClassVar[bool] = True
+    last_resort = True
 
-    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        super().__init__(cumulant, largest=largest)
-        self._nodes = WIDER * cumulant.affordable()
-
-    def _contour(self, c: float, epsilon: float, log_delta: float, plain: Contour) -> tuple[Contour, float] | None:
-        short, top = plain.shortfall(c, epsilon, log_delta, self._nodes - 64)
+    def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
+        nodes = WIDER * self.cumulant.affordable()
+        top = (nodes - 64) * 2 * math.pi / self.saddle.period(c, epsilon, log_delta)
+        # The nats by which the tail beyond the last node, u = top, misses its goal: e^{-u²μ²/2} has to make up for
+        # them, and for a nat more.
+        short = self.cumulant.log_tail(c, top, math.inf) - math.log(math.pi * top)
+        short -= log_delta + LOG_TOLERANCE + c * epsilon
         if not math.isfinite(short):
             return None
-        # e^{-u²μ²/2} has to make up for the shortfall, and a nat more, at the last node u = top.
         mu_squared = Fraction(2 * max(short + 1, 1) / (top * top))
-        pairs = {**self.cumulant.pairs}
-        weak = GaussianPair(mu_squared=mu_squared)
-        pairs[weak] = pairs.get(weak, 0) + 1
+        weak = Description.of(GaussianPair(mu_squared=mu_squared))
         larger = Cumulant(
-            Description(pairs=pairs),
-            reverse=self.cumulant.reverse,
-            base=self.cumulant,
-            added=Description.of(weak),
+            Description(pairs=self.cumulant.pairs) + weak, reverse=self.cumulant.reverse, base=self.cumulant, added=weak
         )
-        return Contour(larger, nodes=self._nodes), float(mu_squared)
+        contour = Contour(larger, largest=math.inf, nodes=nodes)
+        saddle = contour.saddle.at_epsilon(epsilon)
+        line = None if saddle is None else contour.line(saddle[0], epsilon, saddle[1])
+        return None if line is None else lambda x: self._ends(contour, line, x, float(mu_squared))
 
     @staticmethod
     def _ends(contour: Contour, line: Line, epsilon: float, mu_squared: float) -> LogInterval:
         """Return both ends of ln δ(ε) of the composition itself."""
-        ends = contour.log_delta(line, epsilon)
+        ends = contour.ends(line, epsilon)
         # One more step never lowers δ: the upper end holds as it is. The lower end loses the excess.
         if mu_squared > 1e-2 or not math.isfinite(ends.lower):
             return LogInterval(lower=-math.inf, upper=ends.upper)
@@ -393,28 +340,3 @@ class SmoothedContour(Method):
         excess += math.log(math.sqrt(3) * (0.4 * mu + mu_squared / 2)) + mu_squared + 1e-12
         lower = ends.lower + math.log1p(-math.exp(excess - ends.lower)) - 1e-15 if excess < ends.lower else -math.inf
         return LogInterval(lower=lower, upper=ends.upper)
-
-    def log_delta(self, epsilon: float) -> LogInterval:
-        plain = Contour(self.cumulant, largest=self.largest)
-        saddle = plain.saddle.at_epsilon(epsilon)
-        smoothed = None if saddle is None else self._contour(saddle[0], epsilon, saddle[1], plain)
-        line = None if smoothed is None else smoothed[0].fit_epsilon(epsilon)
-        if smoothed is None or line is None:
-            return NOTHING_KNOWN
-        return self._ends(smoothed[0], line, epsilon, smoothed[1])
-
-    def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        plain = Contour(self.cumulant, largest=self.largest)
-        saddle = plain.saddle.at_delta(target.lower)
-        smoothed = None if saddle is None else self._contour(saddle[0], saddle[1], target.lower, plain)
-        fit = None if smoothed is None else smoothed[0].fit_delta(target.lower)
-        if smoothed is None or fit is None:
-            return 0.0, math.inf
-        (contour, mu_squared), (line, guess) = smoothed, fit
-        return invert(
-            lambda x: self._ends(contour, line, x, mu_squared),
-            target,
-            guess=guess,
-            slope=line.c,
-            largest=math.inf,
-        )

@@ -37,10 +37,10 @@ part, n−j the lower, and each j has its own tilt. All terms are positive, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
 
@@ -48,9 +48,9 @@ from hush.accounting.description import Description
 from hush.accounting.pairs import Pair
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Complexes, Floats, Range
 from hush.accounting.pairs.loss_cells import gaussian_cells
-from hush.accounting.profile.conditioning import LatticeLaw, groups
-from hush.accounting.profile.cumulant import Cumulant, SaddlePoint, log_kappa
-from hush.accounting.profile.method import NOTHING_KNOWN, LogInterval, Method, invert
+from hush.accounting.profile.cumulant import Cumulant, log_kappa
+from hush.accounting.profile.lattices import LatticeLaw, groups
+from hush.accounting.profile.method import FittedMethod, LogInterval, invert
 
 _MAX_STEPS = 100_000
 _MAX_PAIRS = 120
@@ -86,16 +86,15 @@ class _Sum:
     skipped: list[tuple[float, float]]
 
 
-class Convolution(Method):
+class Convolution(FittedMethod):
     """Certified ends for few steps of any kind."""
 
-    last_resort: ClassVar[bool] = True
+    last_resort = True
 
     def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
         super().__init__(cumulant, largest=largest)
         self._max_power = _MAX_GRID_POWER + 3 if deep else _MAX_GRID_POWER
         self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
-        self._groups: list[LatticeLaw] = groups({p: n for p, n in cumulant.pairs.items() if p.atoms_suffice(n)})
         self._known: dict[float, list[GridPart]] = {}
         self._cut_short: tuple[Pair, int, float, int] | None = None
         self._loose = [pair for pair in cumulant.pairs if pair.sampled]
@@ -105,8 +104,14 @@ class Convolution(Method):
     @staticmethod
     def suits(pairs: Mapping[Pair, int]) -> bool:
         """Whether the steps are few enough."""
-        loose = sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None)
-        return loose <= _MAX_STEPS and len(pairs) <= _MAX_PAIRS
+        if len(pairs) > _MAX_PAIRS:
+            return False
+        return sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None) <= _MAX_STEPS
+
+    @cached_property
+    def _groups(self) -> list[LatticeLaw]:
+        """The steps with atoms, those on one lattice together."""
+        return groups({pair: count for pair, count in self.cumulant.pairs.items() if pair.atoms_suffice(count)})
 
     # -- terms ----------------------------------------------------------------------------------------------------
 
@@ -322,14 +327,12 @@ class Convolution(Method):
         lower, upper = float(np.logaddexp.reduce(lows)), float(np.logaddexp.reduce(highs))
         return LogInterval(lower=lower - 1e-14 * (1 + abs(lower)), upper=min(0.0, upper + 1e-14 * (1 + abs(upper))))
 
-    def log_delta(self, epsilon: float) -> LogInterval:
-        saddle_point = SaddlePoint(self.cumulant, largest=self.largest).at_epsilon(epsilon)
-        terms = None if saddle_point is None else self._sum(epsilon, saddle_point[0])
-        return NOTHING_KNOWN if terms is None else self._at(terms, epsilon)
+    def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
+        terms = self._sum(epsilon, c)
+        return None if terms is None else partial(self._at, terms)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        saddle = SaddlePoint(self.cumulant, largest=self.largest)
-        root = saddle.root(target.lower)
+        root = self.saddle.root(target.lower)
         if root is None:
             return 0.0, math.inf
         c, guess = root
@@ -338,20 +341,15 @@ class Convolution(Method):
             terms = self._sum(guess, c)
             if terms is None:
                 break
-            low, high = invert(
-                lambda x, terms=terms: self._at(terms, x),  # type: ignore[misc]
-                target,
-                guess=guess,
-                slope=terms.laws[0][0].c,
-                largest=self.largest,
-            )
+            sharp = terms.laws[0][0].c
+            low, high = invert(partial(self._at, terms), target, guess=guess, slope=sharp, largest=self.largest)
             lower, upper = max(lower, low), min(upper, high)
             # The law is sharp next to the guess: go on from the new end as long as it moves.
             better = upper if math.isfinite(upper) else 2 * lower
-            if upper - lower <= 1e-9 * upper or abs(better - guess) * terms.laws[0][0].c < 0.3:
+            if upper - lower <= 1e-9 * upper or abs(better - guess) * sharp < 0.3:
                 break
             guess = better
-            placed = saddle.at_epsilon(guess)
+            placed = self.saddle.at_epsilon(guess)
             if placed is None:
                 break
             c = placed[0]

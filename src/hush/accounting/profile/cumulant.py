@@ -258,14 +258,15 @@ class SaddlePoint:
         """Return points just right of c, with the cumulant and its error bound there."""
         after = int(np.searchsorted(GRID, c * 1.01))
         close = GRID[after : after + 6]
-        if _steep(self._real, after):
+        nearby = self._real[max(after - 2, 0) : after + 2]
+        if not np.isfinite(nearby).all() or nearby[-1] > 2.5 * nearby[0]:  # steep: nearer points are worth a look
             close = np.concatenate([c + (float(GRID[after]) - c) * 2.0 ** -np.arange(10.0, 0, -1), close])
         k, r = self.cumulant.line(("real", "ahead", c, close.size), lambda: close)
         return close, k.real, r
 
-    def period(self, c: float, epsilon: float, log_delta: float, tolerance: float = LOG_TOLERANCE) -> float:
+    def period(self, c: float, epsilon: float, log_delta: float) -> float:
         """Return the P at which both aliases are about 1e-15 of δ, for the abscissa c."""
-        goal = log_delta + tolerance
+        goal = log_delta + LOG_TOLERANCE
         close, values, error = self.ahead(c)
         first = int(np.searchsorted(GRID, c * 1.01))
         beyond = np.concatenate([close, GRID[first:]])
@@ -276,12 +277,6 @@ class SaddlePoint:
         forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
         backward = -goal / c  # e^{-cP} ≤ e^{goal}, since δ ≤ 1 for the aliases m < 0
         return max(backward, forward if math.isfinite(forward) else backward, 1e-300)
-
-
-def _steep(k: Floats, index: int) -> bool:
-    """Whether K rises fast beyond a point of the grid, so that nearer points are worth a look."""
-    near = k[max(index - 2, 0) : index + 2]
-    return bool(not np.isfinite(near).all() or near[-1] > 2.5 * near[0])
 
 
 def _bent(c: Floats, k: Floats, index: int) -> bool:

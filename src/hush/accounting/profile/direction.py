@@ -1,4 +1,4 @@
-"""The choice of a method: the closed form, the contour, the expansion, the atoms one by one, or the grid.
+"""The choice of a method: the closed form, the contour, the expansion, or the grid.
 
 Each method offers certified ends of ln δ(ε) for the pairs of a composition in one direction; the infinite-loss mass is
 added outside. Methods are tried from the cheapest until the width is within the goal; the answer is the best upper end
@@ -8,15 +8,15 @@ and the best lower end of all methods tried, for each is certified on its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
+from functools import cached_property
 
 from hush.accounting.description import Description
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion
-from hush.accounting.profile.conditioning import Conditioning, common_measure
-from hush.accounting.profile.contour import ContourMethod, Lattice, SmoothedContour, WideContourMethod
+from hush.accounting.profile.contour import WIDER, Contour, Lattice, SmoothedContour
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
+from hush.accounting.profile.lattices import common_measure
 from hush.accounting.profile.method import LogInterval, Method
 from hush.accounting.profile.tail_bounds import TailBounds
 from hush.core import PrecisionError
@@ -53,8 +53,6 @@ class Direction:
         self._largest: Ball | None = None
         if base is not None and added is not None and base._largest is not None:  # noqa: SLF001 - of its own kind
             self._largest = base._largest + added.largest_loss(reverse=reverse)  # noqa: SLF001
-        self._methods: list[Method] = []
-        self._untried: Iterator[Method] | None = None
 
     @property
     def largest(self) -> float:
@@ -64,45 +62,30 @@ class Direction:
                 self._largest = self.description.largest_loss(reverse=self.reverse)
             return max(up(self._largest), 0.0)
 
-    def methods(self) -> Iterator[Method]:
-        """Yield the methods that suit, the cheapest first, and remember them."""
-        yield from self._methods
-        if self._untried is None:
-            self._untried = self._build()
-        for method in self._untried:
-            self._methods.append(method)
-            yield method
-
-    def _build(self) -> Iterator[Method]:
-        """Yield the methods that suit; :mod:`hush.accounting.profile` says why in this order."""
+    @cached_property
+    def methods(self) -> list[Method]:
+        """The methods that suit, the cheapest first; :mod:`hush.accounting.profile` says why in this order."""
         pairs, cumulant, largest = self.description.pairs, self.cumulant, self.largest
-        if ClosedForm.suits(pairs):
-            yield ClosedForm(cumulant, largest=largest)
-            if all(pair.gaussian() is not None for pair in pairs):
-                return
+        if all(pair.gaussian() is not None for pair in pairs):
+            return [ClosedForm(cumulant, largest=largest)]
         lattice = _lattice(self.description)
-        expands = Expansion.suits(pairs)
-        few_steps = sum(pairs.values()) <= _MAX_EXPANSION_STEPS
-        if lattice is not None:
-            yield ContourMethod(cumulant, largest=largest, lattice=lattice)
-        if expands and lattice is None and few_steps:
-            yield Expansion(cumulant, largest=largest)
-        if lattice is None:
-            yield ContourMethod(cumulant, largest=largest)
-        yield TailBounds(cumulant, largest=largest)
-        if expands and not (lattice is None and few_steps):
-            yield Expansion(cumulant, largest=largest)
-        if Conditioning.suits(pairs):
-            yield Conditioning(cumulant, largest=largest)
+        expansion: list[Method] = [Expansion(cumulant, largest=largest)] if Expansion.suits(pairs) else []
+        expand_first = lattice is None and sum(pairs.values()) <= _MAX_EXPANSION_STEPS
         convolves = Convolution.suits(pairs)
+        methods: list[Method] = [ClosedForm(cumulant, largest=largest)] if ClosedForm.suits(pairs) else []
+        if expand_first:
+            methods += expansion
+        methods += [Contour(cumulant, largest=largest, lattice=lattice), TailBounds(cumulant, largest=largest)]
+        if not expand_first:
+            methods += expansion
         if convolves:
-            yield Convolution(cumulant, largest=largest)
-            yield Convolution(cumulant, largest=largest, deep=True)
+            methods += [Convolution(cumulant, largest=largest, deep=deep) for deep in (False, True)]
         # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
         if len(pairs) <= _MAX_WIDE_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
             if lattice is None:
-                yield WideContourMethod(cumulant, largest=largest)
-            yield SmoothedContour(cumulant, largest=largest)
+                methods.append(Contour(cumulant, largest=largest, nodes=WIDER * cumulant.affordable()))
+            methods.append(SmoothedContour(cumulant, largest=largest))
+        return methods
 
     def likely_delta(self, epsilon: float) -> float:
         """Return an estimate of ln δ(ε)."""
@@ -124,7 +107,7 @@ class Direction:
         largest_delta = -math.expm1((epsilon - self.largest) * (1 + 1e-15))
         upper = min(0.0, math.log(largest_delta) * (1 - 1e-15) + 1e-15) if largest_delta < 1 else 0.0
         best = LogInterval(lower=-math.inf, upper=upper)
-        for method in self.methods():
+        for method in self.methods:
             if best.width <= _ACCEPTED_WIDTH and method.last_resort:
                 break
             # The ends of every method hold, so the narrowest of all holds.
@@ -145,7 +128,7 @@ class Direction:
             return 0.0, 0.0
         if upper <= floor:
             return lower, upper
-        for method in self.methods():
+        for method in self.methods:
             if math.isfinite(upper) and upper - lower <= _ACCEPTED_WIDTH * upper and method.last_resort:
                 break
             low, high = method.epsilon(target)

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
 
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 
@@ -36,12 +36,17 @@ NOTHING_KNOWN = LogInterval(lower=-math.inf, upper=0.0)
 class Method(ABC):
     """A method that computes certified ends of δ(ε) for the pairs of one direction."""
 
-    last_resort: ClassVar[bool] = False
+    last_resort: bool = False
     """Whether the method is costly, and skipped where cheaper ones gave a good answer."""
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         self.cumulant = cumulant
         self.largest = largest
+
+    @cached_property
+    def saddle(self) -> SaddlePoint:
+        """The choice of c for this composition and direction."""
+        return SaddlePoint(self.cumulant, largest=self.largest)
 
     @abstractmethod
     def log_delta(self, epsilon: float) -> LogInterval:
@@ -49,8 +54,34 @@ class Method(ABC):
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         """Return certified ends of ε at a target for ln δ."""
-        slope, guess = SaddlePoint(self.cumulant, largest=self.largest).at_delta(target.lower) or (1.0, 1.0)
+        slope, guess = self.saddle.at_delta(target.lower) or (1.0, 1.0)
         return invert(self.log_delta, target, guess=guess, slope=slope, largest=self.largest)
+
+
+class FittedMethod(Method):
+    """A method that prepares a curve for one place: its ends hold everywhere, and are sharp next to that place."""
+
+    @abstractmethod
+    def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
+        """Return ends of ln δ as a function of ε, sharp next to the ε and ln δ that have their saddle point at c.
+
+        None where the method has nothing to say there.
+        """
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        saddle = self.saddle.at_epsilon(epsilon)
+        curve = None if saddle is None else self.fitted(saddle[0], epsilon, saddle[1])
+        return NOTHING_KNOWN if curve is None else curve(epsilon)
+
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        saddle = self.saddle.at_delta(target.lower)
+        if saddle is None:
+            return 0.0, math.inf
+        c, guess, log_delta = *saddle, target.lower
+        if guess == 0.0:  # the answer may be ε = 0, where δ is above or below the target
+            c, log_delta = self.saddle.at_epsilon(0.0) or (c, log_delta)
+        curve = self.fitted(c, guess, log_delta)
+        return (0.0, math.inf) if curve is None else invert(curve, target, guess=guess, slope=c, largest=self.largest)
 
 
 def invert(

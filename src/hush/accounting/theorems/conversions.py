@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from hush.accounting.events.base import read_order
+from hush.accounting.description import read_order
 from hush.accounting.prices import best_order, conversion_cost, float_cost
 from hush.core import Number, fraction_between, nonnegative
 from hush.core.rounding import Ball, Bound, ball, certified, enclosure
