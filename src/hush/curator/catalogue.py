@@ -66,12 +66,12 @@ class ColumnDescription:
 
     @property
     def lower(self) -> Value:
-        """The least value, as a number, a date or a time; None where there is none."""
+        """The declared lower bound, as a number, a date or a time; None where there is none."""
         return None if self.type.lower is None else at_position(self.type.kind, self.type.lower)
 
     @property
     def upper(self) -> Value:
-        """The largest value; None where there is none."""
+        """The declared upper bound; None where there is none."""
         return None if self.type.upper is None else at_position(self.type.kind, self.type.upper)
 
     @property

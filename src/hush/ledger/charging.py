@@ -460,7 +460,7 @@ def fit(
     """Return the accounts after a charge, its prices and its shares; or the account that it does not fit.
 
     An answer that is ``shared`` was released before: it costs the data set nothing, and the analyst its price. Without
-    an analyst it is a release of a standing question, paid from what was set aside for it at its ``unit_price``.
+    an analyst it is a release of a declared stream, paid from what was set aside for it at its ``unit_price``.
     """
     keys = state.charged(data, analyst, shared=shared)
     after: dict[Key, Filter | None] = dict.fromkeys(keys)
@@ -468,7 +468,7 @@ def fit(
     weight = 0
     for key in reversed(keys):  # the analyst's own budget first: its message is the one to act on
         account = state.accounts[key]
-        room = state.committed(key) if analyst else account  # what is set aside is for standing questions alone
+        room = state.committed(key) if analyst else account  # what is set aside is for declared streams alone
         if account is None or room is None:
             raise damaged(state.head.number, f"the account {key} has no state")
         paid = unit_price or price(account, events)

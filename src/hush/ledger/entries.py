@@ -15,10 +15,10 @@ ledger     the first entry: the ledger's id and where its anchor is
 data       a data set with its lifetime budget
 analyst    an analyst with a budget on a data set
 raise      a larger budget for a data set or an analyst
-standing   a question with a schedule: a part of the data set's budget is set aside for its releases
-ended      a standing question makes no further release; what is still set aside for it is free again
+standing   a declared stream: a part of the data set's budget is set aside for its releases
+ended      a declared stream makes no further release; what is still set aside for it is free again
 reserve    a charge, made before any data is read: who, when, question, events, price; without an
-           analyst it is a release of a standing question, paid from what was set aside
+           analyst it is a release of a declared stream, paid from what was set aside
 shared     a charge to an analyst alone, for an answer that another one's reservation has paid for
 requested  a question that waits for the owner, with its price; nothing is charged
 approved   the owner lets a requested question be charged, once

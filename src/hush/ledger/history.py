@@ -384,7 +384,7 @@ def budget(
     """
     with chain.reading() as state:
         accounts, pending = dict(granted) | dict(state.accounts), list(state.pending.values())
-        committed = {key: state.committed(key) for key in {(plan.data, "") for plan in state.standing.values()}}
+        committed = {key: state.committed(key) for key in {(plan.data, "") for plan in state.streams.values()}}
     mine = {data for data, analyst in accounts if analyst and actor.sees(analyst)}
     waiting = Counter([*(key for key in pending if key[1]), *((data, "") for data, _ in pending)])
     return Budgets(

@@ -249,7 +249,7 @@ class Ledger:
             # does not fit opens no account. This is a first look, without the lock; `charging.reserve` decides again.
             opened, budget = LedgerState(), self._granted[key]
             opened.accounts = state.accounts | {key: None if budget is None else budget.open()}
-            opened.standing = state.standing
+            opened.streams = state.streams
             first = charging.fit(opened, *key, asked.events, self._limits.lowered)
             if not isinstance(first, TooMuch):
                 with suppress(AccountExistsError):  # another process was quicker

@@ -53,7 +53,7 @@ def check(before: LedgerState, entry: Entry, reservation: Entry | None = None) -
                 raise damaged(entry.number, "it moves a budget")
             if entry.kind == "standing":
                 _set_aside(before, entry, content)
-            elif entry.kind == "ended" and before.standing[entry.request].ended:
+            elif entry.kind == "ended" and before.streams[entry.request].ended:
                 raise damaged(entry.number, "what it ends has ended before")
         elif entry.kind == "restored":
             _restored(before, entry, content)
@@ -78,9 +78,9 @@ def _shared(before: LedgerState, entry: Entry, content: dict[str, Any], reservat
 
 
 def _set_aside(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
-    """Check that a standing question is new, that its price is no lower than its events cost, and that it fits."""
+    """Check that a declared stream is new, that its price is no lower than its events cost, and that it fits."""
     account = before.committed((entry.data, ""))
-    if entry.request in before.standing or account is None:
+    if entry.request in before.streams or account is None:
         raise damaged(entry.number, "it sets aside what it should not")
     plan = before.plans_after(entry)[entry.request]
     _check_price(entry, account, plan.price, [event_from_json(item) for item in content["events"]])
@@ -88,8 +88,8 @@ def _set_aside(before: LedgerState, entry: Entry, content: dict[str, Any]) -> No
 
 
 def _charge(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
-    if not entry.analyst:  # the next release of a standing question, as it was declared
-        plan, number = before.standing[content["standing"]["name"]], content["standing"]["number"]
+    if not entry.analyst:  # the next release of a declared stream, as it was declared
+        plan, number = before.streams[content["standing"]["name"]], content["standing"]["number"]
         declared = (plan.data, plan.events, [charge_to_json(plan.price)])
         if not plan.next <= number < plan.releases or plan.ended:
             raise damaged(entry.number, "it releases what is not to be released, or not again")
@@ -111,7 +111,7 @@ def _charge(before: LedgerState, entry: Entry, content: dict[str, Any]) -> None:
             raise damaged(entry.number, "it charges an account without a budget")
         charge = charge_from_json(account.currency, paid)
         _check_price(entry, account, charge, events)
-        # A release of a standing question is paid from the part that was set aside; nobody else may use that part.
+        # A release of a declared stream is paid from the part that was set aside; nobody else may use that part.
         room = before.committed(key) if entry.analyst else account
         _check_fits(entry, (room or account).spend(charge))
         if account.spend(charge) != after[key]:

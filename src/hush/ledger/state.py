@@ -28,7 +28,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """The part of a data set's budget that is set aside for a standing question, and its next release."""
+    """The part of a data set's budget that is set aside for a declared stream, and its next release."""
 
     number: int = 0
     """The entry that declared it."""
@@ -51,7 +51,7 @@ class SetAside:
 class LedgerState:
     """The head, the ledger's id, and the accounts: a cache that can always be computed again from the chain."""
 
-    __slots__ = ("_aside", "accounts", "anchor", "head", "id", "pending", "standing")
+    __slots__ = ("_aside", "accounts", "anchor", "head", "id", "pending", "streams")
 
     def __init__(self) -> None:
         self.head = Head()
@@ -62,37 +62,37 @@ class LedgerState:
         """The state of every account; None for an analyst who is bound by the data set's budget alone."""
         self.pending: dict[int, Key] = {}
         """The account of each reservation without an outcome, by the reservation's number."""
-        self.standing: dict[str, SetAside] = {}
-        """The parts of budgets that are set aside for standing questions, by their names."""
+        self.streams: dict[str, SetAside] = {}
+        """The parts of budgets that are set aside for declared streams, by their names."""
         self._aside: tuple[dict[str, SetAside], dict[str, Charge]] | None = None
         """A cache: the plans that were added up, and the sum set aside on each data set's account."""
 
     def committed(self, key: Key) -> Filter | None:
-        """Return an account as it will stand when every standing question has made its releases.
+        """Return an account as it will stand when every declared stream has made its releases.
 
         What is not set aside for them is what others may spend.
         """
         account = self.accounts[key]
-        if account is None or key[1] or not self.standing:
+        if account is None or key[1] or not self.streams:
             return account
         # `move` makes a new dictionary for every change, so another object means that the sum is out of date.
-        if self._aside is None or self._aside[0] is not self.standing:
+        if self._aside is None or self._aside[0] is not self.streams:
             sums: dict[str, Charge] = {}
-            for plan in self.standing.values():
+            for plan in self.streams.values():
                 if plan.left:
                     charge = plan.price.repeated(plan.left)
                     if (before := sums.get(plan.data)) is not None:
                         loss, delta = before.loss + charge.loss, before.delta + charge.delta
                         charge = replace(before, loss=loss, delta=delta, epsilon=plus(before.epsilon, charge.epsilon))
                     sums[plan.data] = charge
-            self._aside = (self.standing, sums)
+            self._aside = (self.streams, sums)
         aside = self._aside[1].get(key[0])
         return account if aside is None else account.spend(aside)
 
     def charged(self, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
         """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
 
-        For an answer that was released before, which is ``shared``, only the latter. A standing question has no
+        For an answer that was released before, which is ``shared``, only the latter. A declared stream has no
         analyst.
         """
         own = [(data, analyst)] if analyst and self.accounts.get((data, analyst)) is not None else []
@@ -115,7 +115,7 @@ class LedgerState:
         """Make an entry the head, given the accounts that it changes."""
         self.accounts.update(accounts)
         if entry.kind in {"standing", "ended"} or (entry.kind == "reserve" and not entry.analyst):
-            self.standing = self.plans_after(entry)
+            self.streams = self.plans_after(entry)
         if entry.kind == "reserve":
             self.pending[entry.number] = (entry.data, entry.analyst)
         # `about` is 0 for all entries but outcomes, and no entry has the number 0.
@@ -123,7 +123,7 @@ class LedgerState:
         self.head = entry.head
 
     def plans_after(self, entry: Entry) -> dict[str, SetAside]:
-        """Return all plans after an entry about a standing question."""
+        """Return all plans after an entry about a declared stream."""
         content, name = entry.read(), entry.request
         try:
             if entry.kind == "standing":
@@ -131,13 +131,13 @@ class LedgerState:
                 events, releases = events_hash(content["events"]), content["releases"]
                 plan = SetAside(number=entry.number, data=entry.data, price=price, events=events, releases=releases)
             elif entry.kind == "ended":
-                plan = replace(self.standing[name], ended=True)
+                plan = replace(self.streams[name], ended=True)
             else:
                 name = content["standing"]["name"]
-                plan = replace(self.standing[name], next=content["standing"]["number"] + 1)
+                plan = replace(self.streams[name], next=content["standing"]["number"] + 1)
         except (KeyError, TypeError, AttributeError, HushError) as error:
-            raise damaged(entry.number, "what it says of a standing question cannot be read") from error
-        return {**self.standing, name: plan}
+            raise damaged(entry.number, "what it says of a declared stream cannot be read") from error
+        return {**self.streams, name: plan}
 
     def follow(self, rows: Iterable[Row]) -> None:
         """Check entries by their hashes, from the head on, and take them over."""
@@ -159,7 +159,7 @@ class LedgerState:
                     self.pending.pop(about, None)
                 else:
                     # Few. An act of the owner may touch any account: settle what came before it, then take it over.
-                    # So may releases of standing questions, which nobody asks for.
+                    # So may releases of declared streams, which nobody asks for.
                     self._settle(charges)
                     self.take(Entry.of(row))
         except TypeError as error:

@@ -365,7 +365,7 @@ class DeclaredStreams:
         written = [event.to_json() for event in steps]
         with self._chain.locked() as state:
             check_known(state, data, "")
-            known = any(name.casefold() == declaration.name.casefold() for name in state.standing)
+            known = any(name.casefold() == declaration.name.casefold() for name in state.streams)
             if not known:
                 account = state.committed((data, ""))
                 assert account is not None  # noqa: S101 - data sets have budgets
@@ -422,7 +422,7 @@ class DeclaredStreams:
         body |= {"reason": prose(reason, "reason", longest=2000)} if reason else {}
 
         with self._chain.locked() as state:
-            if not state.standing[stream.name].left:
+            if not state.streams[stream.name].left:
                 raise LedgerError(f"The stream {stream.name!r} has ended already.")
             data = stream.declaration.data
             self._chain.write(Entry.draft("ended", body, after=state.head, data=data, request=stream.name), {})
@@ -440,7 +440,7 @@ class DeclaredStreams:
         hashed = question_hash(asked.data, asked.question, written)
         with self._chain.locked() as state:
             # under the ledger's lock: the number of the next release is the one that other workers see
-            aside = state.standing[stream.name]
+            aside = state.streams[stream.name]
             due = replace(stream, aside=aside).due(clock or now())
             if due is None:
                 return None
@@ -483,9 +483,9 @@ class DeclaredStreams:
     def listed(self) -> list[DeclaredStream]:
         """Return all declared streams, in the order in which they were declared."""
         with self._chain.reading() as state:
-            numbers = sorted(plan.number for plan in state.standing.values())
+            numbers = sorted(plan.number for plan in state.streams.values())
             entries = [entry for number in numbers if (entry := self._chain.store.entry(number)) is not None]
-            return [DeclaredStream.of(trusted(self._chain, entry), state.standing[entry.request]) for entry in entries]
+            return [DeclaredStream.of(trusted(self._chain, entry), state.streams[entry.request]) for entry in entries]
 
     def find(self, name: str) -> DeclaredStream:
         """Return a declared stream by its name, in any case of letters."""
@@ -508,7 +508,7 @@ class DeclaredStreams:
         schedule = stream.declaration.schedule
         passed, periods = schedule.passed(clock or now()), []
         with self._chain.reading() as state:
-            stream = replace(stream, aside=state.standing[stream.name])
+            stream = replace(stream, aside=state.streams[stream.name])
             # The request ids of a stream differ in their dates alone, which sort as texts: one range has them all.
             ends = (_request_of(stream.name, schedule.period(number)) for number in (0, schedule.slots - 1))
             charged = self._chain.store.without_analyst(*ends)

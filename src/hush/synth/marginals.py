@@ -168,7 +168,7 @@ def residual_noise(
 def _best_spreads(
     domain: Domain, wanted: Sequence[Columns], sets: Sequence[Columns], optimise: str | Mapping[Columns, float]
 ) -> Floats:
-    """Return σ² of the sets, at Σ p/σ² = 1: of the least weighted sum of variances, or of the least largest one."""
+    """Return the variance σ² of each set of columns, where Σ price/σ² = 1: the sum, or the largest, is least."""
     index_of = {columns: index for index, columns in enumerate(sets)}
     price = np.array([_share(domain, columns) for columns in sets])
     # Var = K σ² with one row for each wanted marginal; of K the rows, columns and values that are not 0
@@ -321,7 +321,7 @@ def plan_marginals(
 
 
 def residual_of(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return H_A applied to a marginal: n·x - Σx along every axis."""
+    """Return the residual of a table of counts: each count times n, less the sum of its line, along every axis."""
     residual = counts
     for axis, size in enumerate(counts.shape):
         # Whole numbers stay whole: the mean is never divided out here.

@@ -116,7 +116,7 @@ def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
 
 
 def shown_value(value: Value, type_: Type, dialect: Dialect) -> Value:
-    """Return a value fit to hand out; unlike a key, it may be a whole number beyond 64 bits."""
+    """Return an answer's output as Python reads it; unlike a key, it may be a whole number beyond 64 bits."""
     return value if value.form is SqlType.WIDE else key_value(value, type_, dialect)
 
 

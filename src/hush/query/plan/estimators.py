@@ -138,7 +138,7 @@ class Linear:
         return all((factor / self.grid).denominator == 1 for _, factor in self.parts)
 
     def widened(self, half_width: Fraction) -> Fraction:
-        """Return the half-width of the answers, given that of the noise, in which they move by half a step at most.
+        """Return the half-width of the answers from that of the noise: rounding to the grid adds half a step at most.
 
         Where the truth t lies on the grid, noise z below (k + 1/2)·grid moves the answer k steps away or less.
         """

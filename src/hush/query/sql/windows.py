@@ -298,7 +298,7 @@ class RowsWithWindows(Rows):
         self._named = named
 
     def convert(self, node: object) -> Expression:
-        """Return our expression; a window becomes a column."""
+        """Return a SQL expression as a tree of ours; a window becomes a column of the relation below."""
         if isinstance(node, exp.Window):
             window = self._window(node)
             name = self.windows.get(window) or self.context.fresh("window")

@@ -426,7 +426,7 @@ class People:
         return [row[0] for row in self.storage.rows(f"SELECT {column} FROM hush_people WHERE name = ?", name)]  # noqa: S608 - ours
 
     def can_sign_in(self) -> bool:
-        """Return whether an owner has a password or a token, signs in at a provider, or is signed in."""
+        """Return whether any owner has a password or a token, signs in at a provider, or is signed in."""
         ways = (
             "SELECT roles FROM hush_people WHERE password IS NOT NULL OR EXISTS (SELECT 1 FROM hush_tokens WHERE "
             "person = name AND expires > ?) OR EXISTS (SELECT 1 FROM hush_sessions s WHERE s.person = name AND "
