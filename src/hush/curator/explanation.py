@@ -63,13 +63,13 @@ class Explanation(ToldInLines):
     @property
     def keys(self) -> str:
         """Where the group keys come from."""
-        extraction = self.plan.exact_query
-        if not extraction.keys:
+        query = self.plan.exact_query
+        if not query.keys:
             return "no groups"
-        if extraction.domains is None:
+        if query.domains is None:
             return "chosen privately"
         size = 1
-        for domain in extraction.domains:
+        for domain in query.domains:
             if not isinstance(domain, Listed):
                 return "public"
             size *= len(domain.values)

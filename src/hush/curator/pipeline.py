@@ -76,13 +76,13 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
         data, accounts = data_set.schema.data, session.accounts(data_set.schema.data)
         question_plan = plan(question, data_set, accounts, terms)
         # before the charge: a statement that the engine refuses must cost nothing
-        program = prepare(question_plan, data_set, _recorded(terms, question_plan))
-        if not question_plan.events:  # public keys alone: no row is read, and nothing is charged
-            return replace(program.compute(), remaining=accounts.remaining, made_up=session.made_up, terms=None)
-        if session.made_up:  # invented rows reveal nobody
-            return replace(program.compute(), made_up=True, terms=None)
+        program, recorded = prepare(question_plan, data_set), _recorded(terms, question_plan)
+        # nothing to pay: no row is read for public keys alone, and invented rows reveal nobody
+        if session.made_up or not question_plan.events:
+            remaining = None if question_plan.events else accounts.remaining
+            return replace(program.compute(), remaining=remaining, made_up=session.made_up)
         # with other limits or keys it is another question
-        limits = {name: getattr(order, name) for name in ("max_rows", "max_groups", "keys")}
+        limits = {name: getattr(terms, name) for name in ("max_rows", "max_groups", "keys")}
         limited = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
         text = question_plan.question.text or str(order.question)
         decision = charge(
@@ -98,7 +98,8 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
         )
         match decision:
             case Charge():
-                answer = publish(session, decision, program.compute, Answer.to_bytes, program.seconds)
+                compute = partial(program.compute, recorded)
+                answer = publish(session, decision, compute, Answer.to_bytes, program.seconds)
             case Replay() | Share():
                 stored = Answer.from_bytes(decision.answer)
                 if order.confidence is not None and stored.confidence != question_plan.confidence:
@@ -213,7 +214,7 @@ def plan(
     return plan_composed(question, data_set.schema, **options)
 
 
-def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet, terms: Mapping[str, Any] | None = None) -> Program:
+def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
     """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
     questions = {0: chosen} if isinstance(chosen, Plan) else chosen.parts
     statements = {}
@@ -224,9 +225,7 @@ def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet, terms: Mapping[s
             question = with_numbers(question, longest)  # noqa: PLW2901
         statements[number] = data_set.engine.prepare(question)
     seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
-    return Program(
-        plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds, terms=terms
-    )
+    return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
 
 
 class Program(NamedTuple):
@@ -239,11 +238,9 @@ class Program(NamedTuple):
     statements: Mapping[int, Statements]
     seconds: float
     """How long the work should take, by public figures."""
-    terms: Mapping[str, Any] | None = None
-    """The terms that are kept with the answer."""
 
-    def compute(self) -> Answer:
-        """Execute, release and estimate. Call this after the charge, never before."""
+    def compute(self, terms: Mapping[str, Any] | None = None) -> Answer:
+        """Execute, release and estimate, after the charge and never before. The terms are kept with the answer."""
         groups: dict[int, GroupColumns] = {}
         for number, question in self.questions.items():
             statements = self.statements[number]
@@ -264,7 +261,7 @@ class Program(NamedTuple):
             price=Money.of(self.plan),
             caveats=(*self.plan.caveats, *notes),
             question=self.plan.question.text,
-            terms=self.terms,
+            terms=terms,
         )
 
     def _released(self, place: int, groups: Mapping[int, GroupColumns]) -> Value:

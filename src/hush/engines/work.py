@@ -6,7 +6,7 @@ can be, the product of rows after all joins, functions and lengths of texts is b
 
     rows · work ≤ TIME,
 
-where *work* is what a row costs in all statements that run for it (`hush.engines.sql.cost`), which has the lengths of
+where *work* is what a row costs in all statements that run for it (`hush.engines.sql.nodes`), which has the lengths of
 texts in it. Three things are chosen so that this holds:
 
 * **How much of a text is read** (`LENGTHS`): about as much as the work allows; every text is cut where it is read.

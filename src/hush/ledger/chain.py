@@ -19,7 +19,7 @@ nothing      an anchor knows of one here        using and making: refused, "it i
 
 A place is what its path leads to, however it is spelled. An anchor is found by the place, by the ledger's own record,
 or, when both moved, by the ledger's id. What no anchor of this machine can know (another home, another host) the policy
-knows: it names its ledger's id (see :mod:`hush.curator.opening`).
+knows: it names its ledger's id (`hush.policy.ledger`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Relations: row-level tables in which every row of a private relation belongs to exactly one unit.
 
 That invariant is what makes a question answerable: whatever happens below, the planner can bound each unit's
-contribution at the very end (decision 4). It is kept by construction. A scan reads the unit with each row (and
+contribution at the very end. It is kept by construction. A scan reads the unit with each row (and
 drops rows whose unit is NULL: they belong to nobody). Filters and projections keep it. A join of two private
 relations is on the unit; a join with a public relation takes the private side's unit, however many rows it makes. A
 SEMI or ANTI join keeps rows of its left side, which is private, by what the same unit (or a public table) has on the

@@ -39,7 +39,7 @@ be too long.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -614,7 +614,7 @@ class Statements(NamedTuple):
     """Which combinations of public keys are answered; None for all."""
     notes: tuple[str, ...]
     """Notes on bounds of texts and joins, which keep the time of a question independent of its rows."""
-    effort: Effort = field(repr=False)
+    effort: Effort
     """How much there is to do, by public figures."""
 
     @property
