@@ -232,7 +232,7 @@ FIGURE_BITS = 128
 
 
 class Described:
-    """What has a description, and with that figures in every currency, each a float that was rounded up."""
+    """The base of events and guarantees: their figures in every currency, as floats that were rounded up."""
 
     __slots__ = ()
 

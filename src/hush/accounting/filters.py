@@ -527,7 +527,7 @@ It costs about ln(4/3)/(α-1) of ε, one per cent at (1, 1e-6)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReservingFilter(Filter):
-    """An (ε, δ) budget of which a part of δ is kept for the masses of approximate steps."""
+    """An (ε, δ) budget that keeps a part of δ for the masses of approximate steps."""
 
     @classmethod
     def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> Self:

@@ -33,11 +33,10 @@ class Neighbours(Enum):
     @classmethod
     def parse(cls, value: object, parameter: str = "neighbours") -> Neighbours:
         """Return the relation named by ``value``."""
-        try:
-            return cls(value)
-        except ValueError:
-            allowed = " or ".join(repr(relation.value) for relation in cls)
-            raise InvalidValueError(parameter, got=value, allowed=allowed) from None
+        for relation in cls:
+            if value is relation or (isinstance(value, str) and value == relation.value):
+                return relation
+        raise InvalidValueError(parameter, got=value, allowed=" or ".join(repr(relation.value) for relation in cls))
 
     @property
     def units_touched(self) -> int:

@@ -1,4 +1,4 @@
-"""How many rows and cells of a table cannot be read as its policy says, and which words would read more of them.
+"""Counts of rows and cells that cannot be read as the policy says, and words of the policy that would read more.
 
 All of these numbers are exact, so they are for the owner alone. Nothing here goes into a log, a ledger or an answer:
 the numbers are facts about rows, and spend no budget because nobody but the owner, who has the rows, is told.
@@ -53,7 +53,7 @@ class ColumnCells:
 
     @property
     def proposals(self) -> list[Words]:
-        """The words that read most cells, if that is more than half of them; several if they read as many."""
+        """The words that read the most cells, if these are more than half; several if they read equally many."""
         best = max(self.others.values(), default=0)
         return [words for words, number in self.others.items() if number == best and 2 * best > self.filled]
 

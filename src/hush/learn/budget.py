@@ -125,7 +125,7 @@ def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _largest(event: Callable[[Fraction], Event], epsilon: Fraction, delta: Fraction, *, digits: int) -> Fraction:
-    """Return the largest decimal total whose event is certified to be (ε, δ)."""
+    """Return the largest decimal total with an event that is certified to be (ε, δ)."""
     priced: dict[Fraction, float] = {}
 
     def needs(total: Fraction) -> float:

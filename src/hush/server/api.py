@@ -131,14 +131,14 @@ def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
 
 @ROUTES.api("GET /budget", ANALYST, "Accounts")
 async def budget(visit: Visit) -> Response:
-    """What is left."""
+    """The budgets, with the share of each that is left."""
     accounts = await visit.with_curator(lambda curator: [schemas.account(view) for view in curator.budget()])
     return JSONResponse({"accounts": accounts})
 
 
 @ROUTES.api("GET /history", ANALYST, "Releases", query=(LIMIT,))
 async def history(visit: Visit) -> Response:
-    """What was asked."""
+    """The questions and releases so far, with their charges."""
     limit = visit.query.get("limit")
     maximum = None if limit is None else integer(whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
     return JSONResponse({"releases": await visit.history(maximum)})
@@ -165,7 +165,7 @@ async def cancel(visit: Visit) -> Response:
 
 @ROUTES.api("GET /requests", SIGNED_IN, "Requests")
 async def requests(visit: Visit) -> Response:
-    """What waits, or waited, for the owner."""
+    """The requests to the owner, open and decided."""
     return JSONResponse({"requests": await visit.requests()})
 
 

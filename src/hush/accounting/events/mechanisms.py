@@ -47,7 +47,7 @@ from hush.core.rounding import ball, fraction_up, precision
 
 
 class _BlackBoxEvent(Event):
-    """A mechanism of which an ε and a δ are all that is known."""
+    """A mechanism that is known by its ε and its δ alone."""
 
     __slots__ = ()
     epsilon: Any

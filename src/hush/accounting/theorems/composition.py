@@ -135,11 +135,10 @@ class Partition(Enum):
     @classmethod
     def parse(cls, value: object) -> Partition:
         """Return the kind of partition named by ``value``."""
-        try:
-            return cls(value)
-        except ValueError:
-            allowed = ", ".join(repr(kind.value) for kind in cls)
-            raise InvalidValueError("partition", got=value, allowed=allowed) from None
+        for kind in cls:
+            if value is kind or (isinstance(value, str) and value == kind.value):
+                return kind
+        raise InvalidValueError("partition", got=value, allowed=", ".join(repr(kind.value) for kind in cls))
 
 
 def basic(steps: Pairs) -> ApproximateDP:
@@ -293,7 +292,7 @@ def optimal_heterogeneous_delta(steps: Pairs, *, epsilon: Number) -> Bound:
 
 
 def _black_boxes(steps: Pairs) -> Guarantee:
-    """Return the certified composition of the steps, of which nothing is known but their (ε, δ)."""
+    """Return the certified composition of steps that are known by their (ε, δ) alone."""
     from hush.accounting.events import ApproximateDPEvent
     from hush.accounting.guarantee import compose
 

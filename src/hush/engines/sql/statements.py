@@ -607,7 +607,7 @@ class Statements(NamedTuple):
     others: list[Statement]
     """Counts of distinct values that the main statement lacks, then a histogram for each draw."""
     distinct: list[int]
-    """The places of the statistics in the first of these."""
+    """The place in the plan of the statistic of each count of distinct values, in their order."""
     released: ReleasedStatement | None
     """The statement for functions of released values; None if there are none."""
     shown: list[int] | None
