@@ -158,7 +158,7 @@ class LocalMean(ReadableRepr):
     def release(self, value: Any) -> Any:
         """Return one report, or an array of independent reports for a column."""
         alone = is_scalar(value)
-        values = np.array([_unit(entry, self) for entry in ([value] if alone else list(value))])
+        values = np.array([_unit(entry, self) for entry in ([value] if alone else list(value))], dtype=np.int64)
         sides, bit, wide = self._choice
         takes_wide = noise.uniform_integer(_COIN_SIDES, len(values)) < sides
         reports = np.empty(len(values), dtype=np.int64)

@@ -192,3 +192,8 @@ def test_rare_categories_have_small_half_widths():
     assert oracle.errors(np.zeros(3), 1 - 1e-9, count=10_000, categories=300)[0] > 2 * errors[0]
     truth = frequency(epsilon=1000, categories=3)
     assert truth.errors(np.array([1.0, 0.0]), count=10).tolist() == [0.0, 0.0]
+
+
+def test_a_column_of_nobody_has_no_report_and_the_middle_as_its_mean() -> None:
+    means = local.mean(epsilon=1, lower=0, upper=10)
+    assert (list(means.release([])), means.estimate(means.release([]))) == ([], 5.0)
