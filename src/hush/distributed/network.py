@@ -106,7 +106,7 @@ class _Line:
         return None
 
     def wait(self, deadline: float) -> Message:
-        """Return the next message, or fail at the deadline; no second one is on its way before the first is answered."""
+        """Return the next message, or fail at the deadline; only one message is under way at a time."""
         while _readable([self.socket], deadline):
             if (message := self.receive()) is not None:
                 return message
