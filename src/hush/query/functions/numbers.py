@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 
@@ -24,21 +25,21 @@ from hush.query.functions.record import (
     Function,
     Reading,
     Rewrite,
-    as_array,
     common_step,
     describe,
+    floats,
     interval,
     literal_integer,
     literal_number,
     need_numeric,
     number,
-    objects,
     of_floats,
     of_kinds,
     refuse,
     shown_number,
     spelled,
     step_of,
+    unknown,
 )
 from hush.query.types import INFINITY, Interval, Kind, Type, round_down, round_up
 
@@ -315,17 +316,9 @@ def _buckets(x: Array, low: Array, high: Array, count: Array) -> Array:
 
 
 def _extremes(expression: Call, arguments: list[Array]) -> Array:
-    pick = np.fmin if expression.op is Op.LEAST else np.fmax
-    if all(argument.dtype == np.float64 for argument in arguments):
-        result = arguments[0]
-        for argument in arguments[1:]:
-            result = pick(result, argument)
-        return result
-    choose = min if expression.op is Op.LEAST else max
-    together = np.broadcast_arrays(*(objects(argument) for argument in arguments))
-    rows = zip(*(array.ravel() for array in together), strict=True)
-    chosen = [choose((value for value in row if value is not None), default=None) for row in rows]
-    return as_array(chosen, expression.type.kind).reshape(together[0].shape)
+    if not expression.type.kind.numeric:  # an engine chooses among times
+        return unknown(expression, arguments)
+    return reduce(np.fmin if expression.op is Op.LEAST else np.fmax, map(floats, arguments))
 
 
 def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:

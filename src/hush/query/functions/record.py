@@ -171,18 +171,6 @@ def of_floats(function: Callable[..., Any]) -> Evaluation:
     return lambda _, arguments: np.asarray(function(*map(floats, arguments)), dtype=np.float64)
 
 
-def mapped(function: Callable[..., Any], kind: Kind, *arrays: Array) -> Array:
-    """Apply a function value by value; NULL in, NULL out, and NULL where it does not apply."""
-    together = np.broadcast_arrays(*(objects(array) for array in arrays))
-    results = []
-    for values in zip(*(array.ravel() for array in together), strict=True):
-        try:
-            results.append(None if any(value is None for value in values) else function(*values))
-        except (TypeError, ValueError, ArithmeticError, AttributeError):
-            results.append(None)
-    return as_array(results, kind).reshape(together[0].shape)
-
-
 _COMPARISONS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.EQUAL: operator.eq,
     Op.NOT_EQUAL: operator.ne,
@@ -198,16 +186,9 @@ def compared(op: Op, left: Array, right: Array) -> Array:
     compare = _COMPARISONS[op]
     if left.dtype == np.float64 and right.dtype == np.float64:
         return np.where(np.isnan(left) | np.isnan(right), np.nan, compare(left, right).astype(float))
-    return mapped(lambda a, b: float(compare(*_comparable(a, b))), Kind.BOOLEAN, left, right)
-
-
-def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
-    if isinstance(left, dt.datetime) is not isinstance(right, dt.datetime) and isinstance(left, dt.date):
-        if not isinstance(left, dt.datetime):
-            left = dt.datetime.combine(left, dt.time())
-        elif isinstance(right, dt.date):
-            right = dt.datetime.combine(right, dt.time())
-    return left, right
+    # texts, times, and whole numbers that are too large for floats
+    each = np.frompyfunc(lambda one, other: None if one is None or other is None else compare(one, other), 2, 1)
+    return floats(each(objects(left), objects(right)))
 
 
 def chosen(conditions: list[Array], values: list[Array]) -> Array:
