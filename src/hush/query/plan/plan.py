@@ -24,6 +24,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from hush.accounting.events import Event
+from hush.core import InvalidValueError, integer, nonnegative
+from hush.core.numbers import assign
 from hush.mechanisms import grouped
 from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, sum_error, zcdp_budget
 from hush.query.errors import TooSmallError, UnplannableError
@@ -43,7 +45,6 @@ from hush.query.plan.keys import (
     why_private,
 )
 from hush.query.plan.stability import (
-    AS_DECLARED,
     Distinct,
     DistinctCount,
     DistinctTotal,
@@ -52,13 +53,13 @@ from hush.query.plan.stability import (
     Matches,
     Noised,
     Statistic,
-    TighterLimits,
     Total,
     UnitCount,
     Units,
     limits,
     members,
     sensitivity,
+    uncounted,
 )
 from hush.query.plan.winners_curse import Winners
 from hush.query.question import Question
@@ -67,6 +68,8 @@ from hush.query.released import aggregates_in
 from hush.query.schema import Schema
 from hush.query.types import Type
 
+SMALLEST = Fraction(1, 10**100)
+"""The smallest ε, and the smallest δ above 0."""
 _FINE = 1000  # shares of ε are multiples of about a thousandth
 _LONGEST = 80  # the longest line of a price list, in characters
 
@@ -189,22 +192,42 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """The terms of a question beside ε: δ, the noise that its accounts take, its limits, and its kind of keys."""
+    """The terms of a question beside its price: δ, the noise that its accounts take, its limits, its kind of keys."""
 
-    delta: Fraction
-    key_delta: Fraction
-    """The part of δ for choosing private keys."""
-    gaussian: bool
-    """Whether the accounts that pay take Gaussian noise."""
-    most_rho: Fraction | None
-    """The zCDP that these accounts hold when they are empty."""
-    prefer_gaussian: bool
-    """Whether numbers get Gaussian noise wherever there is a ρ for it."""
-    tighter: TighterLimits
-    keys: str | None
-    """Whether many public keys are listed ("public") or chosen ("private"); None decides by their number."""
-    matches: Matches
+    delta: Fraction = Fraction(0)
+    """What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure."""
+    key_delta: Fraction | None = None
+    """The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
+    of Gaussian noise only says at which δ its ε is meant."""
+    gaussian: bool = True
+    """Whether the accounts that pay can take Gaussian noise, which has no pure ε."""
+    prefer_gaussian: bool = False
+    """Whether it is taken also where Laplace noise errs less at this price: of many equal releases it errs less at
+    their price together."""
+    most_rho: Fraction | None = None
+    """How much zCDP the accounts that pay can hold when they are empty."""
+    max_rows: int | None = None
+    """A tighter limit than the policy's on what one unit counts for: less noise, and more that is left out."""
+    max_groups: int | None = None
+    keys: str | None = None
+    """"public" to list all of many public keys, "private" to choose them privately whatever is public of them."""
+    matches: Matches = uncounted
     """The engine's number of rows of a public relation that agree on some expressions at most."""
+
+    def __post_init__(self) -> None:
+        if self.keys not in {None, "public", "private"}:
+            raise InvalidValueError(
+                "keys", got=self.keys, allowed="'public' to list them, 'private' to choose them, or left out"
+            )
+        total = nonnegative(self.delta, "delta")
+        for_keys = total / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
+        if for_keys > total:
+            raise InvalidValueError("key_delta", got=self.key_delta, allowed=f"at most delta, {total}")
+        if total >= 1 or 0 < for_keys < SMALLEST:
+            raise InvalidValueError("delta", got=self.delta, allowed="0, or from 1e-100 to below 1")
+        limits = {name: getattr(self, name) for name in ("max_rows", "max_groups")}
+        tighter = {name: integer(value, name, minimum=1) for name, value in limits.items() if value is not None}
+        assign(self, delta=total, key_delta=for_keys, **tighter)
 
     def rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
@@ -222,7 +245,15 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
 
     # what is computed, and how much one unit moves it
     by = [key for _, key in question.keys]
-    bounds = limits(question.relation, schema, keys=key_count, matches=matches, by=by, tighter=terms.tighter)
+    bounds = limits(
+        question.relation,
+        schema,
+        keys=key_count,
+        matches=matches,
+        by=by,
+        max_rows=terms.max_rows,
+        max_groups=terms.max_groups,
+    )
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
     if private_keys and not terms.key_delta:  # that a key is shown would tell that somebody has it
         wanted = "the question wants its keys chosen"
@@ -262,7 +293,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     threshold = selection is not None and selection.gaussian
     meant_at = spent + noise_delta * (gaussian + threshold)
 
-    notes = _caveats(question, bounds, estimators, draws, key_count, schema, terms.tighter)
+    notes = _caveats(question, bounds, estimators, draws, key_count, schema, terms)
     if winners is not None and winners.ordered:
         notes.append(
             "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
@@ -448,7 +479,7 @@ def _caveats(
     draws: tuple[Draw, ...],
     key_count: int | None,
     schema: Schema,
-    tighter: TighterLimits,
+    terms: PlanTerms,
 ) -> list[str]:
     """Return the caveats, the most important first: sources of bias and rows left out, from public facts alone."""
     lines = list(question.notes)
@@ -469,7 +500,7 @@ def _caveats(
         lines.append(line)
     if bounds.matches > 1:
         end = "and the limits grow with them"
-        if tighter != AS_DECLARED:
+        if terms.max_rows or terms.max_groups:
             end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
         lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
     lines += _value_caveats(question, bounds, estimators, unit)
