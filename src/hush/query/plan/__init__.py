@@ -27,10 +27,10 @@ from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.mechanisms.grouped import exact_share, sum_error
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.draws import DrawKind, DrawnAggregate
+from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.estimators import Linear, Mean, Parts, added
 from hush.query.plan.plan import SMALLEST, Plan, PlanTerms, at_price
-from hush.query.question import Question
+from hush.query.question import AggregateKind, Question
 from hush.query.released import aggregates_in, noisy
 from hush.query.schema import Schema
 
@@ -202,8 +202,9 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
     # one aggregate keeps its own rounding to the grid, which may give a shorter half-width
     if len(factors) == 1:
         ((index, factor),) = factors.items()
-        error = plan.half_width(index, confidence)
-        return None if error is None else float(abs(factor)) * error
+        estimator = plan.estimators[index]
+        assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
+        return float(abs(factor)) * float(estimator.widened(sum_error(plan.noise_of(estimator.parts), confidence)))
     parts: list[tuple[Parts, Fraction]] = []
     moved = Fraction(0)
     for index, factor in factors.items():
@@ -255,7 +256,7 @@ def rows_needed(plan: Plan, output: Expression) -> float | None:
 def _quantile(plan: Plan, output: Expression) -> DrawnAggregate | None:
     """Return the choice of an output that is a quantile; None for other outputs, MIN and MAX too."""
     estimator = plan.estimator(output)
-    quantile = isinstance(estimator, DrawnAggregate) and estimator.kind is DrawKind.QUANTILE
+    quantile = isinstance(estimator, DrawnAggregate) and estimator.kind is AggregateKind.QUANTILE
     return cast("DrawnAggregate", estimator) if quantile else None
 
 
@@ -263,7 +264,7 @@ def errs(plan: Plan, output: Expression) -> bool:
     """Return whether an output will have a half-width: noisy numbers and quantiles do, a MODE does not."""
     estimator = plan.estimator(output)
     if isinstance(estimator, DrawnAggregate):
-        return estimator.kind is not DrawKind.MODE
+        return estimator.kind is not AggregateKind.MODE
     return noisy(output) and output.type.kind.numeric
 
 

@@ -43,7 +43,7 @@ import numpy.typing as npt
 
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.draws import DrawKind, DrawnAggregate, LineHistogram, ValueHistogram
+from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     Count,
@@ -414,11 +414,11 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
                     f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
-            choice = DrawnAggregate(kind=DrawKind.MODE, histogram=listed)
+            choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
             fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
-            choice = DrawnAggregate(kind=DrawKind(kind.value), histogram=histogram, fraction=fraction)
+            choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
     return needs.choices[needs.choices.index(choice)]

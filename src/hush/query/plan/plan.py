@@ -27,12 +27,12 @@ from hush.accounting.events import Event
 from hush.core import InvalidValueError, integer, nonnegative
 from hush.core.numbers import assign
 from hush.mechanisms import grouped
-from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, sum_error, zcdp_budget
+from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, zcdp_budget
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Column, Expression, Released
 from hush.query.functions import describe as written
-from hush.query.plan.draws import Draw, DrawnAggregate, DrawPlanner
-from hush.query.plan.estimators import Estimator, Linear, Mean, Needs, Parts, compile_aggregates
+from hush.query.plan.draws import DRAWN, Draw, DrawnAggregate, DrawPlanner
+from hush.query.plan.estimators import Estimator, Needs, Parts, compile_aggregates
 from hush.query.plan.keys import (
     MANY_KEYS,
     MAX_KEYS,
@@ -45,7 +45,6 @@ from hush.query.plan.keys import (
     why_private,
 )
 from hush.query.plan.stability import (
-    Distinct,
     DistinctCount,
     DistinctTotal,
     Halves,
@@ -62,7 +61,7 @@ from hush.query.plan.stability import (
     uncounted,
 )
 from hush.query.plan.winners_curse import Winners
-from hush.query.question import Question
+from hush.query.question import AggregateKind, Question
 from hush.query.relations import Named, Relation, scans
 from hush.query.released import aggregates_in
 from hush.query.schema import Schema
@@ -182,13 +181,6 @@ class Plan:
         laws = self.laws
         return [(factor, laws[statistic]) for statistic, factor in parts]
 
-    def half_width(self, aggregate: int, confidence: float) -> float | None:
-        """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
-        estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Linear):
-            return None
-        return float(estimator.widened(sum_error(self.noise_of(estimator.parts), confidence)))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
@@ -293,7 +285,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     threshold = selection is not None and selection.gaussian
     meant_at = spent + noise_delta * (gaussian + threshold)
 
-    notes = _caveats(question, bounds, estimators, draws, key_count, schema, terms)
+    notes = _caveats(question, bounds, draws, key_count, schema, terms)
     if winners is not None and winners.ordered:
         notes.append(
             "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
@@ -472,10 +464,13 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
 
 
+_COUNTS = {AggregateKind.COUNT, AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT}
+_DISTINCT = {AggregateKind.COUNT_DISTINCT, AggregateKind.SUM_DISTINCT, AggregateKind.AVG_DISTINCT}
+
+
 def _caveats(
     question: Question,
     bounds: Limits,
-    estimators: tuple[Estimator, ...],
     draws: tuple[Draw, ...],
     key_count: int | None,
     schema: Schema,
@@ -485,16 +480,16 @@ def _caveats(
     lines = list(question.notes)
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
+    several = "s" * (bounds.rows != 1)
     quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, grouped.GroupedQuantile)]
-    ranks = [-(-quantile.rank // quantile.row_weight) for quantile in quantiles if quantile.rank]
-    if ranks:
+    beyond = max((-(-quantile.rank // quantile.row_weight) for quantile in quantiles if quantile.rank), default=0)
+    if beyond:
         lines.append(
-            f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
+            f"MIN and MAX are quantiles, not the true extremes: about {beyond:,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
     if bounds.units is not Units.ALONE:
-        rows = f"{bounds.rows} row{'s' * (bounds.rows != 1)}"
-        line = f"each {unit} with more than {rows} in a group counts as {rows}"
+        line = f"each {unit} with more than {bounds.rows} row{several} in a group counts as {bounds.rows} row{several}"
         if question.keys and (key_count is None or bounds.groups < key_count):
             line += f", and counts in at most {bounds.groups} group{'s' * (bounds.groups != 1)}"
         lines.append(line)
@@ -503,7 +498,13 @@ def _caveats(
         if terms.max_rows or terms.max_groups:
             end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
         lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
-    lines += _value_caveats(question, bounds, estimators, unit)
+    kinds = {aggregate.kind for aggregate in question.aggregates}
+    read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
+    if any(map(_clamped, read)) or kinds - _COUNTS - DRAWN:
+        lines.append("values outside the declared bounds are moved to the nearest bound")
+    if kinds & _DISTINCT:
+        are = "is" if bounds.rows == 1 else "are"
+        lines.append(f"at most {bounds.rows} different value{several} of each {unit} {are} counted in a group")
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
     elif any(quantile.ties is not None for quantile in quantiles):
@@ -516,27 +517,6 @@ def _caveats(
     if bounds.units is not Units.ALONE:
         lines += _beyond_caveats(question, bounds, schema)
     return list(dict.fromkeys(lines))
-
-
-def _value_caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], unit: str) -> list[str]:
-    """Return whether values are moved to their bounds, and how many different values of a unit are counted."""
-    lines: list[str] = []
-    clamped = any(_clamped(type_) for scan in scans(question.relation) if not scan.public for *_, type_ in scan.columns)
-    distinct = False
-    for estimator in estimators:
-        if not isinstance(estimator, Linear | Mean):
-            clamped = clamped or not isinstance(estimator, DrawnAggregate)
-            continue
-        first = estimator.count[0][0] if isinstance(estimator, Mean) else estimator.parts[0][0]
-        distinct = distinct or isinstance(first, Distinct)
-        plain = isinstance(estimator, Linear) and (estimator.counts or isinstance(first, DistinctCount))
-        clamped = clamped or not plain
-    if clamped:
-        lines.append("values outside the declared bounds are moved to the nearest bound")
-    if distinct:
-        values = f"{bounds.rows} different value{'s' * (bounds.rows != 1)}"
-        lines.append(f"at most {values} of each {unit} {'is' if bounds.rows == 1 else 'are'} counted in a group")
-    return lines
 
 
 def _beyond_caveats(question: Question, bounds: Limits, schema: Schema) -> list[str]:
