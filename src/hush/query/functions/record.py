@@ -329,27 +329,27 @@ def refuse(op: Op, argument: Expression, wanted: str, hint: str = "") -> Questio
     return QuestionError(f"{spelled(op)} needs {wanted}; got {got}.", hint)
 
 
-def need_numeric(op: Op, arguments: Sequence[Expression]) -> None:
-    """Refuse arguments that are not numbers."""
-    for argument in arguments:
-        if is_null(argument) or not argument.type.kind.numeric:
-            hint = ""
-            if argument.type.kind is Kind.BOOLEAN:
-                hint = "Write CASE WHEN … THEN 1 ELSE 0 END."
-            elif argument.type.kind is Kind.TEXT:
-                hint = "CAST(… AS DOUBLE) reads text as numbers, and gives NULL where it cannot."
-            raise refuse(op, argument, "numbers", hint)
-
-
+NUMERIC = (Kind.INTEGER, Kind.DECIMAL)
 _CASTS = {Kind.TEXT: "VARCHAR", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+_AS_NUMBERS = {
+    Kind.BOOLEAN: "Write CASE WHEN … THEN 1 ELSE 0 END.",
+    Kind.TEXT: "CAST(… AS DOUBLE) reads text as numbers, and gives NULL where it cannot.",
+}
 
 
-def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> None:
-    """Refuse arguments of other kinds than the given ones."""
+def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> list[Type]:
+    """Return the types of arguments; refuse those of other kinds than the given ones."""
+    types = []
     for argument in arguments:
-        if is_null(argument) or argument.type.kind not in kinds:
-            hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
-            raise refuse(op, argument, " or ".join(kind.value for kind in kinds), hint)
+        kind = argument.type.kind
+        types.append(argument.type)
+        if kind in kinds and not is_null(argument):
+            continue
+        if kinds == NUMERIC:
+            raise refuse(op, argument, "numbers", _AS_NUMBERS.get(kind, ""))
+        hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
+        raise refuse(op, argument, " or ".join(kind.value for kind in kinds), hint)
+    return types
 
 
 def of_kinds(op: Op, argument: Expression, kinds: set[Kind]) -> Type:

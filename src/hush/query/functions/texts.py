@@ -74,14 +74,13 @@ def _mapped(type_: Type, function: Callable[[str], str]) -> Type:
 
 def _simple(op: Op, arguments: Arguments) -> Type:
     """LOWER, UPPER, TRIM, LTRIM and RTRIM (of blanks)."""
-    need(op, arguments, Kind.TEXT)
-    return _mapped(arguments[0].type, _SIMPLE[op])
+    (type_,) = need(op, arguments, Kind.TEXT)
+    return _mapped(type_, _SIMPLE[op])
 
 
 def _length(op: Op, arguments: Arguments) -> Type:
     """LENGTH in characters, STRLEN in bytes of UTF-8."""
-    need(op, arguments, Kind.TEXT)
-    type_ = arguments[0].type
+    (type_,) = need(op, arguments, Kind.TEXT)
     texts = [value for value in type_.values or () if isinstance(value, str)]
     span = Interval(Fraction(0), INFINITY)
     if texts:
