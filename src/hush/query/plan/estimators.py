@@ -500,7 +500,8 @@ def _weights(aggregate: Aggregate) -> _Weights:
     return dict.fromkeys((None, *arguments), _HALF if kind in MOMENTS else _QUARTER)
 
 
-class CountSource(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CountSource:
     """The noisy statistic from which the number of rows of a population is taken."""
 
     noised: Count | Halves
@@ -520,14 +521,13 @@ def _sources(
 ) -> dict[Population, CountSource | None]:
     """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
     chosen: dict[Population, CountSource | None] = {}
-    demands: dict[Population, _Weights] = {}
+    demands: dict[Population, defaultdict[Expression | None, Fraction]] = {}
     costs: dict[Population, float] = {}
     for population, aggregates in counted.items():
-        weights: defaultdict[Expression | None, Fraction] = defaultdict(Fraction)
+        weights = demands[population] = defaultdict(Fraction)
         for aggregate in aggregates:
             for argument, weight in _weights(aggregate).items():
                 weights[argument] += weight
-        demands[population] = weights
         options: list[tuple[float, CountSource | None]] = []
         if all(aggregate.kind is AggregateKind.SUM for aggregate in aggregates):
             # each sum from zero has weight 1, whose cube root is 1
@@ -544,7 +544,7 @@ def _sources(
     for wider in [population for population in demands if not population.not_null]:
         # the halves of one column that may be NULL may count all rows, if that costs less
         shared: list[tuple[float, dict[Population, CountSource]]] = [(0.0, {})]
-        sums = {argument: weight for argument, weight in demands[wider].items() if argument is not None}
+        sums: _Weights = {argument: weight for argument, weight in demands[wider].items() if argument is not None}
         for population, weights in demands.items():
             if population.where != wider.where or len(population.not_null) != 1:
                 continue
@@ -562,8 +562,8 @@ def _sources(
 
 def _halved(weights: _Weights, halved: Expression, others: Fraction = Fraction(0)) -> _Weights:
     """Return the weights where the halves of one argument count the rows, and those outside, of COUNT(*), too."""
-    together = 2 * (weights[halved] + weights[None]) + 3 * others
-    return {argument: weight for argument, weight in weights.items() if argument is not None} | {halved: together}
+    kept = {argument: weight for argument, weight in weights.items() if argument is not None}
+    return {**kept, halved: 2 * (weights[halved] + weights[None]) + 3 * others}
 
 
 def _cost(weights: _Weights) -> float:

@@ -390,9 +390,10 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
             return _origin(column, relation.source)
         case Project() | PerUnit():
             named = dict(relation.columns if isinstance(relation, Project) else relation.keys)
-            inner = named.get(column.name, column)
-            made_here = inner is column or not isinstance(inner, Column)
-            return (relation, inner, False) if made_here else _origin(inner, relation.source)
+            inner = named.get(column.name)
+            if isinstance(inner, Column):
+                return _origin(inner, relation.source)
+            return relation, inner or column, False
         case Join():
             if column.name in columns_of(relation.left):
                 return _origin(column, relation.left)

@@ -212,14 +212,19 @@ class PlanTerms:
                 "keys", got=self.keys, allowed="'public' to list them, 'private' to choose them, or left out"
             )
         total = nonnegative(self.delta, "delta")
-        for_keys = total / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
-        if for_keys > total:
+        if self.key_delta is not None and nonnegative(self.key_delta, "key_delta") > total:
             raise InvalidValueError("key_delta", got=self.key_delta, allowed=f"at most delta, {total}")
-        if total >= 1 or 0 < for_keys < SMALLEST:
+        assign(self, delta=total)
+        if total >= 1 or 0 < self.for_keys < SMALLEST:
             raise InvalidValueError("delta", got=self.delta, allowed="0, or from 1e-100 to below 1")
         limits = {name: getattr(self, name) for name in ("max_rows", "max_groups")}
         tighter = {name: integer(value, name, minimum=1) for name, value in limits.items() if value is not None}
-        assign(self, delta=total, key_delta=for_keys, **tighter)
+        assign(self, **tighter)
+
+    @property
+    def for_keys(self) -> Fraction:
+        """The part of δ that private keys take."""
+        return self.delta / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
 
     def rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
@@ -247,7 +252,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
         max_groups=terms.max_groups,
     )
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
-    if private_keys and not terms.key_delta:  # that a key is shown would tell that somebody has it
+    if private_keys and not terms.for_keys:  # that a key is shown would tell that somebody has it
         wanted = "the question wants its keys chosen"
         why = why_private(question.keys, question.relation) if terms.keys is None else wanted
         way = ", and the question's own is 0: leave delta out" if terms.delta else ": use a budget with a delta"
@@ -262,8 +267,8 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     noise_delta = terms.delta if terms.gaussian else Fraction(0)
     if private_keys:
         # half for the selection's Gaussian threshold, half for the numbers
-        noise_delta = (terms.delta - terms.key_delta) / 2 if terms.gaussian else Fraction(0)
-        selection = _selection(parts.pop(0), terms.key_delta, noise_delta, bounds)
+        noise_delta = (terms.delta - terms.for_keys) / 2 if terms.gaussian else Fraction(0)
+        selection = _selection(parts.pop(0), terms.for_keys, noise_delta, bounds)
     numeric, drawn = sum(parts[: len(needs.statistics)], Fraction(0)), parts[len(needs.statistics) :]
 
     # where noise decides which rows are shown, bars are wider; those of quantiles are drawn with the answer, so their
@@ -331,7 +336,7 @@ def _listed_keys(question: Question, terms: PlanTerms) -> tuple[Domain, ...] | N
     """Return the public keys; None where keys are chosen, for which an account with a δ pays."""
     public: tuple[Domain, ...] | None = None
     if terms.keys != "private" or not question.keys:
-        most_listed = MANY_KEYS if terms.key_delta and terms.keys is None else MAX_KEYS
+        most_listed = MANY_KEYS if terms.for_keys and terms.keys is None else MAX_KEYS
         public = domains(question.keys, question.relation, most_listed)
     if public is None and terms.keys == "public":
         raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
