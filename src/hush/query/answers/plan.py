@@ -24,7 +24,6 @@ from hush.query.answers.tree import (
     AnswerTable,
     Asked,
     Composed,
-    Computed,
     Meanings,
     Stacked,
     chosen_by_noise,
@@ -180,8 +179,7 @@ def _added_up(question: Composed) -> Composed:
     for node in walk(question.table):
         levels: set[int] = set()
         if isinstance(node, Stacked) and node.levels:  # of one ROLLUP
-            inner = (source.source if isinstance(source, Computed) else source for source in node.sources)
-            levels = {level.question for level in inner if isinstance(level, Asked)}
+            levels = {level.question for level in walk(node) if isinstance(level, Asked)}
         for number in levels:
             coarse = questions[number]
             # the sum of the groups of a finer level, if these are all public and released

@@ -34,7 +34,7 @@ from sqlglot import exp
 
 from hush.core import exact
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Expression, Literal, Op, Released, pieces
+from hush.query.expressions import Call, Expression, Literal, Op, pieces
 from hush.query.functions import call, constant
 from hush.query.functions.dates import UNITS
 from hush.query.question import AggregateKind, Question
@@ -501,15 +501,19 @@ def divided(node: exp.Expr) -> Op:
     )
 
 
-def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
-    """Return the expression for a node where its meaning depends on types; ``value`` is that of the default dialect."""
+def meant(node: exp.Expr, value: Expression, dialect: str, *, noisy: bool = False) -> Expression:
+    """Return the expression for a node where its meaning depends on types; ``value`` is that of the default dialect.
+
+    Of ``noisy`` answers halves are improbable, so it does not matter how they are rounded.
+    """
     inner = node.this if isinstance(node, exp.Window | exp.Filter) else node
     argument = _promoted(_arguments(inner)) if dialect in _TYPED else UNKNOWN
     if isinstance(inner, exp.Avg) and dialect == "tsql" and argument in _INTEGERS:
         value = call(Op.TRUNC, value)
     elif isinstance(node, exp.Round) and dialect == "postgres" and not is_set(node.args.get("decimals")):
         if isinstance(value, Call) and argument != "decimal":  # a float goes to the even number, as a cast does here
-            _check_halves(node, value, argument)
+            if not noisy:
+                _check_halves(node, argument)
             value = call(Op.TO_INTEGER, value.arguments[0])
     elif isinstance(node, exp.Pow) and dialect == "tsql" and node.meta.get(WRITTEN, "").upper() != "SQUARE":
         if argument != "float" and not (argument in _INTEGERS and value.type.kind is Kind.INTEGER):
@@ -539,14 +543,14 @@ def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
 _TYPED = frozenset({"postgres", "tsql"})
 
 
-def _check_halves(node: exp.Expr, value: Expression, type_: str) -> None:
-    """Refuse to round a value that may be a float or a decimal; noisy answers are exempt, as halves are improbable."""
-    if type_ == "fraction" and not any(isinstance(piece, Released) for piece in pieces(value)):
+def _check_halves(node: exp.Expr, type_: str) -> None:
+    """Refuse to round a value that may be a float or a decimal."""
+    if type_ == "fraction":
         why = "halves of a float go to the even number, of a NUMERIC away from zero; cast what it rounds to one of them"
         raise _refuse(node, "postgres", why)
 
 
-def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Expression:
+def castable(node: exp.Expr, value: Expression, op: Op, dialect: str, *, noisy: bool = False) -> Expression:
     """Return the argument of a cast, changed so that the cast gives the dialect's result."""
     kind = value.type.kind
     if op is Op.TO_TEXT and kind in {Kind.DECIMAL, Kind.TIMESTAMP, Kind.BOOLEAN} and dialect != DEFAULT:
@@ -559,8 +563,8 @@ def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Express
         return call(Op.TRUNC, value)
     if kind is Kind.DECIMAL and (dialect != "postgres" or node.this.meta.get(SQL_TYPE) == "decimal"):
         return call(Op.ROUND, value)
-    if kind is Kind.DECIMAL:
-        _check_halves(node, value, str(node.this.meta.get(SQL_TYPE)))
+    if kind is Kind.DECIMAL and not noisy:
+        _check_halves(node, str(node.this.meta.get(SQL_TYPE)))
     if kind is Kind.TEXT:  # '2.7', '1e3', '1_000' and '0x10' are whole numbers in DuckDB
         marks = {"snowflake": "_x", "postgres": ".e", "bigquery": ".e_"}.get(dialect, ".e_x")
         tests = [call(Op.CONTAINS, call(Op.LOWER, value), constant(mark)) for mark in marks]

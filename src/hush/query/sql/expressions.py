@@ -193,13 +193,15 @@ class Converter(ABC):
     """Turns sqlglot's expressions into ours, by the readers of their classes."""
 
     context: Context
+    noisy = False
+    """Whether expressions are over noisy answers."""
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
         try:
             expression = READERS.get(type(node), _other)(self, node)
             if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):  # there its meaning depends on types
-                expression = meant(node, expression, self.context.dialect)
+                expression = meant(node, expression, self.context.dialect, noisy=self.noisy)
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
@@ -867,7 +869,7 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
         )
     op = _CASTS[target.this]
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
-    value = castable(node, to.convert(node.this), op, to.context.dialect)
+    value = castable(node, to.convert(node.this), op, to.context.dialect, noisy=to.noisy)
     if target.this is exp.DataType.Type.DECIMAL:
         sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
         for size in sizes:
