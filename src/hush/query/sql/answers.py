@@ -27,6 +27,7 @@ from hush.query.answers.tree import (
     Windowed,
     meaning_of,
     meanings,
+    walk,
 )
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, with_columns
@@ -215,7 +216,8 @@ def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Mea
     """
     below = [_pushed_down(source, context) for source in sources(table)]
     inside = [known for _, known in below]
-    known = meanings(table, inside, context.questions)
+    outputs = {number: [output for _, output in each.outputs] for number, each in enumerate(context.questions)}
+    known = meanings(table, inside, outputs)
 
     def pushed(expression: Expression) -> Expression:
         """Return an expression over columns with functions for the engine replaced by outputs."""
@@ -223,14 +225,16 @@ def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Mea
             return expression
         if not for_engine(expression):
             return Call(expression.op, tuple(map(pushed, expression.arguments)), expression.type)
-        meaning = meaning_of(expression, inside[0])
+        meanings_of_parts = list(meaning_of(expression, inside[0]).values())
+        meaning = meanings_of_parts[0] if len(meanings_of_parts) == 1 else None
+        reads = [node.question for source in sources(table) for node in walk(source) if isinstance(node, Asked)]
         # a name of an output would not say which of two groups of one question is meant
-        if len(meaning) != 1 or meaning[0].side or noisy(meaning[0].expression):
+        if meaning is None or not meaning.always or noisy(meaning.expression) or reads.count(meaning.question) > 1:
             raise QuestionError(
                 "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
                 "Compute it in the inner question, from its keys.",
             )
-        number, output = meaning[0].question, meaning[0].expression
+        number, output = meaning.question, meaning.expression
         question = context.questions[number]
         name = next((name for name, known in question.outputs if known == output), None)
         if name is None:
