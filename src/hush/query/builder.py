@@ -192,9 +192,8 @@ class Builder:
         finished = self.grouped or isinstance(self.query, exp.Union) or self.query.expressions != [exp.Star()]
         if not (apart or finished):
             return self
-        source = None if isinstance(self.query, exp.Union) or self.grouped else self.query.args["from_"].this
-        single = source is not None and not self.query.args.get("joins")
-        table = self.query.subquery(_alias(source.alias_or_name if single else "t"))
+        single = not (isinstance(self.query, exp.Union) or self.grouped or self.query.args.get("joins"))
+        table = self.query.subquery(_alias(self.query.args["from_"].this.alias_or_name if single else "t"))
         return Builder(query=exp.select("*").from_(table), values=self.values, asker=self.asker)
 
 

@@ -536,35 +536,23 @@ def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _Ov
 
 
 def _cut(query: exp.Query, names: Converter) -> tuple[int | None, int]:
-    numbers: list[int | None] = []
-    for name in ("limit", "offset"):
-        clause = query.args.get(name)
-        if clause is None:
-            numbers.append(None)
-            continue
-        options = clause.args.get("limit_options")
-        if isinstance(options, exp.LimitOptions):
-            if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
-                raise QuestionError(
-                    f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be "
-                    "private.",
-                    "Write a number of rows alone: LIMIT 10.",
-                )
-            only(options, "rows")
-        if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
-            only(clause, "direction", "count", "limit_options")
-            node = clause.args.get("count") or exp.Literal.number(1)
-        else:
-            only(clause, "expression", "limit_options")
-            node = clause.expression
-        if not isinstance(node, (exp.Literal, exp.Placeholder)):
-            raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
-        number = names.convert(node)
-        value = number.value if isinstance(number, Literal) else None
-        if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
-            raise QuestionError(f"{name.upper()} needs a whole number of at least 0; got {shown(node)}.")
-        numbers.append(value.numerator)
-    return numbers[0], numbers[1] or 0
+    """Return LIMIT, if there is one, and OFFSET."""
+    clauses = (query.args.get(name) for name in ("limit", "offset"))
+    limit, offset = (None if clause is None else _rows_of(clause, names) for clause in clauses)
+    return limit, offset or 0
+
+
+def _rows_of(clause: exp.Expr, names: Converter) -> int:
+    """Return the number of rows that LIMIT, OFFSET, FETCH FIRST 3 ROWS ONLY or FETCH FIRST ROW ONLY names."""
+    if isinstance(options := clause.args.get("limit_options"), exp.LimitOptions):
+        only(options, "rows")
+    only(clause, "direction", "count", "expression", "limit_options")
+    node = clause.args.get("expression") or clause.args.get("count") or exp.Literal.number(1)
+    number = names.convert(node) if isinstance(node, exp.Literal | exp.Placeholder) else None
+    value = number.value if isinstance(number, Literal) else None
+    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
+        raise QuestionError(f"LIMIT and OFFSET need a whole number of at least 0; got {shown(node)}.")
+    return value.numerator
 
 
 # FROM answers

@@ -166,7 +166,8 @@ class _LimitedParser:
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
-    bounds: exp.Kwarg | None = None
+    aside: list[exp.Kwarg]
+    """Bounds of BigQuery that belong to the function which is being read."""
 
     if TYPE_CHECKING:
         _curr: Any
@@ -193,9 +194,10 @@ class _LimitedParser:
     def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
         """Keep a function's name as the question wrote it, and whether an argument was dropped."""
         name, start = "" if self._curr is None else str(self._curr.text), self._index
-        outer, self.bounds = self.bounds, None
+        before = len(self.aside)
         node: exp.Expr | None = super()._parse_function_call(*arguments, **options)  # type: ignore[misc]
-        bounds, self.bounds = self.bounds, outer
+        bounds = self.aside[before:]
+        del self.aside[before:]
         function = node
         while isinstance(function, AROUND):
             function = function.this
@@ -213,12 +215,12 @@ class _LimitedParser:
         for value in function.args.values() if commas else ():
             for argument in value if isinstance(value, list) else [value]:
                 count += len(argument.expressions) if isinstance(argument, exp.Distinct) else argument is not None
-        if bounds is not None:
+        for bound in bounds:
             count += 1
             # CLIP(*) is no SQL; COUNT(1) counts the same rows
             bounded = exp.Literal.number(1) if isinstance(function.this, exp.Star) else function.this
-            ends = [bounded, *bounds.expression.expressions]
-            function.set("this", exp.Anonymous(this=_BOUNDING[bounds.name.lower()], expressions=ends))
+            ends = [bounded, *bound.expression.expressions]
+            function.set("this", exp.Anonymous(this=_BOUNDING[bound.name.lower()], expressions=ends))
         function.meta[DROPPED] = count < commas + 1 if commas else False
         return node
 
@@ -232,16 +234,16 @@ class _BigQueryParser(_LimitedParser):
             return super()._parse_hint()  # type: ignore[misc]
         self._advance(2)
         options = self._parse_function_call(anonymous=True)
-        if not isinstance(options, exp.Anonymous) or options.name.upper() != "OPTIONS":
-            self.raise_error("Expected OPTIONS (…)")
-        return PrivacyClause(expressions=options.expressions)
+        if isinstance(options, exp.Anonymous) and options.name.upper() == "OPTIONS":
+            return PrivacyClause(expressions=options.expressions)
+        return self.raise_error("Expected OPTIONS (…)")
 
     def _parse_lambda(self, alias: bool = False) -> Any:
         """Keep ``contribution_bounds_per_row => (0, 9)`` aside, for the function that it is an argument of."""
         node = super()._parse_lambda(alias)  # type: ignore[misc]
         if not isinstance(node, exp.Kwarg) or node.name.lower() not in _BOUNDING:
             return node
-        self.bounds = node
+        self.aside.append(node)
         return None
 
 
@@ -261,6 +263,7 @@ def _parser(dialect: str) -> type[Any]:
 def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None]:
     with _parser_errors():
         parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
+        parser.aside = []
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))
 

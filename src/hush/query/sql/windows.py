@@ -261,9 +261,9 @@ def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
         call = unfiltered(call)
     if not isinstance(call, exp.Expr) or type(call) not in _FOLDS:
         raise QuestionError(
-            f"{shown(call)} is not available over answers.",
-            "There are COUNT, SUM, AVG, MIN and MAX, and with OVER also RANK, DENSE_RANK, ROW_NUMBER, PERCENT_RANK, "
-            "CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
+            f"{shown(call)} is not available here.",
+            "Over answers there are COUNT, SUM, AVG, MIN and MAX; with OVER also RANK, DENSE_RANK, ROW_NUMBER, "
+            "PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
         )
     if isinstance(call, exp.Count):
         only(call, "this", "big_int")
@@ -324,17 +324,18 @@ class RowsWithWindows(Rows):
         items = [item for item in order if plain.unit(item.this) is None]
         orders = tuple(RowOrder(by=plain.convert(item.this), **direction(item)) for item in items)
         call = node.this
-        name = (_RANKS | _SHIFTS | _FOLDS).get(type(call), "").upper()
-        if name not in WindowKind.__members__:
+        name, argument, offset = _called(call, plain.convert, _FURTHEST, "Write LAG(x, 1).")
+        if name.upper() not in WindowKind.__members__:
+            own = f"Take it in a subquery that groups by {self.context.schema.unit or 'a key'}, and join that."
             raise QuestionError(
                 f"{shown(call)} is not available as a window over rows.",
-                "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
+                own
+                if name == "count_distinct"
+                else "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
             )
-        kind, offset = WindowKind[name], 1
-        if type(call) in _FOLDS:
-            argument = _own_argument(call, kind, plain)
-        else:
-            _, argument, offset = _called(call, plain.convert, _FURTHEST, "Write LAG(x, 1).")
+        if name in {"min", "max"} and argument is not None and not argument.type.kind.ranged:
+            raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
+        kind = WindowKind[name.upper()]
         if type(call) not in _FOLDS and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
         frame = None if spec is None else _own_frame(spec, node, kind, ordered=bool(orders))
@@ -345,27 +346,10 @@ class RowsWithWindows(Rows):
         else:
             first, last = (None, None) if frame is None else (frame.first, frame.last)
             empty = (first is not None and first > 0) or (last is not None and last < 0)
-            type_ = exact_type(ExactKind[name], argument, empty=empty)
+            type_ = exact_type(ExactKind[name.upper()], argument, empty=empty)
         return OwnWindow(
             kind=kind, argument=argument, partition=by, order=orders, offset=offset, type=type_, frame=frame
         )
-
-
-def _own_argument(call: exp.Expr, kind: WindowKind, rows: Rows) -> Expression | None:
-    only(call, "this", "big_int")
-    if isinstance(call.this, exp.Star) and kind is WindowKind.COUNT:
-        return None
-    if isinstance(call.this, exp.Distinct):
-        raise QuestionError(
-            f"{shown(call)} is not available as a window over rows.",
-            f"Take it in a subquery that groups by {rows.context.schema.unit or 'a key'}, and join that.",
-        )
-    argument = rows.convert(call.this)
-    if kind in {WindowKind.SUM, WindowKind.AVG} and not argument.type.kind.numeric:
-        raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.")
-    if kind in {WindowKind.MIN, WindowKind.MAX} and not argument.type.kind.ranged:
-        raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
-    return argument
 
 
 def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: bool) -> Frame | None:
