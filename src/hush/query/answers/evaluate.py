@@ -290,21 +290,15 @@ class Composer:
         number = len(self._parts)
         if node.added_up is not None:
             groups = groups.added_up(node.added_up)
-        released = {
-            name: self._released(groups, output)
-            for name, output in zip(names, groups.outputs, strict=True)
-            if node.added_up is None or not made_of_aggregates(output)
-        }
-        if node.added_up is None:
-            columns = {column.name: released[column.name] for column in node.columns}
-        else:
+        expressions: dict[str, Expression] = dict(zip(names, groups.outputs, strict=True))
+        if node.added_up is not None:
             question = groups.plan.question
-            expressions = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
-            expressions += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
-            columns = {
-                column.name: self._released(groups, expression)
-                for column, expression in zip(node.columns, expressions, strict=True)
-            }
+            sums = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
+            sums += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
+            expressions = {name: output for name, output in expressions.items() if not made_of_aggregates(output)}
+            expressions |= {column.name: each for column, each in zip(node.columns, sums, strict=True)}
+        released = {name: self._released(groups, expression) for name, expression in expressions.items()}
+        columns = {column.name: released[column.name] for column in node.columns}
         self._parts.append((groups, released))
         every, rows = np.ones(len(groups), dtype=bool), np.arange(len(groups))
         return AnswerRows(columns, {number: rows}, every, every, every, rows)
@@ -416,6 +410,7 @@ class Composer:
     # across rows
 
     def _window(self, table: AnswerRows, window: Window) -> AnswerCells:
+        """Return a window function over the frames of the rows that are shown."""
         partition = [self._cells(table, each) for each in window.partition]
         order = [self._cells(table, ordering.by) for ordering in window.order]
         rows = table.order
@@ -425,18 +420,7 @@ class Composer:
         ]
         by = combined([codes(cells.values[rows]) for cells in partition], len(rows))
         frames = Structure.of(by, combined(ranks, len(rows)), frame=window.frame, ordered=bool(order))
-        return self._over(table, window, frames, partition, order)
-
-    def _over(
-        self,
-        table: AnswerRows,
-        window: Window,
-        frames: Structure,
-        partition: Sequence[AnswerCells],
-        order: Sequence[AnswerCells],
-    ) -> AnswerCells:
-        """Return a window function over the frames of the rows that are shown; its partition and order are given."""
-        rows, argument = table.order, None if window.argument is None else self._cells(table, window.argument)
+        argument = None if window.argument is None else self._cells(table, window.argument)
 
         def over_frames(values: Array | None, kind: str = window.kind) -> Array:
             """Return the window's values of the rows that are shown, at their places among all rows."""
@@ -500,13 +484,12 @@ class Composer:
             single = np.ones(1, dtype=bool)
             return AnswerRows(columns, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
         rows = table.order
-        frames = Structure.of(by[rows], np.zeros(len(rows), dtype=np.int64), frame=None, ordered=False)
         first = np.zeros(groups, dtype=np.int64)  # a row of each group: the first that is shown, or any
         first[by[::-1]] = np.arange(table.size)[::-1]
         first[by[rows][::-1]] = rows[::-1]
         columns = {name: cells.take(first) for (name, _), cells in zip(node.keys, keys, strict=True)}
         for name, fold in node.folds:  # a window over the whole group has its value in every row
-            cells = self._over(table, Window(kind=fold.kind, argument=fold.argument), frames, keys, ()).take(first)
+            cells = self._window(table, fold).take(first)
             if fold.kind == "count":  # of a group without a row that is shown
                 cells.values = np.nan_to_num(cells.values)
             if fold.kind not in {"sum", "avg"}:

@@ -75,24 +75,7 @@ class Window:
         """The type of its values."""
         if self.kind in {"percent_rank", "cume_dist"}:
             return DECIMAL
-        return INTEGER if self.kind in RANKS else Fold(kind=self.kind, argument=self.argument).type
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
-    """An aggregate over rows of answers."""
-
-    kind: str
-    argument: Expression | None = None
-
-    def mapped(self, change: Callable[[Expression], Expression]) -> Fold:
-        """Return the aggregate of the changed argument."""
-        return self if self.argument is None else replace(self, argument=change(self.argument))
-
-    @property
-    def type(self) -> Type:
-        """The type of its values."""
-        if self.kind.startswith("count") or self.argument is None:
+        if self.kind in RANKS or self.kind.startswith("count") or self.argument is None:
             return INTEGER
         kind = self.argument.type.kind
         if self.kind in {"sum", "avg"}:
@@ -140,7 +123,8 @@ class Regrouped:
 
     source: AnswerTable
     keys: tuple[Named, ...]
-    folds: tuple[tuple[str, Fold], ...]
+    folds: tuple[tuple[str, Window], ...]
+    """Aggregates, as windows that are parted by the keys."""
     whole: bool = False
     """Whether there are no keys because none were asked for: then there is one row, even of no rows."""
 
@@ -246,7 +230,7 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
             # a sum over rows that noise chose, or grouped by a noisy key, is noisy even of public numbers
             by_noise = chosen_before or any(columns_in(each) & noisy for _, each in table.keys)
             keys = (_named(name, each.type, columns_in(each) & noisy) for name, each in table.keys)
-            folds = (_named(name, each.type, by_noise or used([each.argument]) & noisy) for name, each in table.folds)
+            folds = (_named(name, each.type, by_noise or used(each.expressions) & noisy) for name, each in table.folds)
             return (*keys, *folds), chosen_before
 
 

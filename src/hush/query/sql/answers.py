@@ -36,6 +36,7 @@ from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, pruned, sources, used, with_sources
 from hush.query.released import for_engine, noisy
+from hush.query.sql.dialects import notes_of
 from hush.query.sql.names import Answers, Context
 
 
@@ -51,6 +52,7 @@ def level(question: Question, names: Sequence[str], context: Context) -> AnswerT
         released.append(Released("aggregate", index, aggregate.type))
     relation, outputs = pruned(question.relation, used(expressions)), tuple(zip(names, released, strict=True))
     question = replace(question, relation=relation, outputs=outputs)
+    question = replace(question, notes=notes_of(question, context.dialect))
     columns = [AnswerColumnName(name=name, type=r.type, noisy=r.source == "aggregate") for name, r in outputs]
     for number, known in enumerate(context.questions):
         # equal questions are asked, and paid for, once; names of outputs may differ

@@ -34,11 +34,11 @@ from sqlglot import exp
 
 from hush.core import exact
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Expression, Literal, Op, pieces
+from hush.query.expressions import Call, Expression, Literal, Op
 from hush.query.functions import call, constant
 from hush.query.functions.dates import UNITS
-from hush.query.question import AggregateKind, Question
-from hush.query.relations import Filter, Join, Project, relations_in
+from hush.query.question import Question
+from hush.query.relations import scans
 from hush.query.sql.allow_list import WRITTEN, called, identifier, is_set, shown
 from hush.query.sql.text import DEFAULT, DIALECTS, PER_UNIT, PRIVACY, PrivacyClause, read_query
 from hush.query.types import UNKNOWN, Kind
@@ -576,22 +576,8 @@ def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
     """Return notes on known differences from the dialect that are too common to refuse."""
     if dialect != "tsql":
         return ()
-    compared = [key for _, key in question.keys]
-    for aggregate in question.aggregates:
-        compared += [] if aggregate.where is None else [aggregate.where]
-        compared += aggregate.arguments if aggregate.kind is AggregateKind.COUNT_DISTINCT else ()
-        compared += [piece for argument in aggregate.arguments for piece in pieces(argument) if isinstance(piece, Call)]
-    for relation in relations_in(question.relation):
-        match relation:
-            case Filter():
-                compared.append(relation.condition)
-            case Join():
-                compared += [side for pair in relation.on for side in pair]
-            case Project():
-                compared += [value for _, value in relation.columns if isinstance(value, Call)]
-            case _:
-                pass
-    if not any(piece.type.kind is Kind.TEXT for expression in compared for piece in pieces(expression)):
+    read = [type_ for scan in scans(question.relation) for *_, type_ in scan.columns]
+    if not any(type_.kind is Kind.TEXT for type_ in read):
         return ()
     collation = "unless its collation says otherwise; here case counts, and so do blanks"
     return (f"SQL Server compares texts without regard to case and to blanks at the end, {collation}",)

@@ -477,20 +477,14 @@ def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Tab
     )
     if public is None or private is None or not public.public or private.public:
         return False
-    by_alias = {join.alias_or_name.casefold(): private, source.this.alias_or_name.casefold(): public}
+    alias = join.alias_or_name.casefold()
+    stored = {name.casefold() for name in (*private.columns, *([] if private.unit is None else [private.unit.column]))}
 
     def reads_private(node: exp.Expr) -> bool:
-        for column in node.find_all(exp.Column):
-            if column.table:
-                owners = [by_alias.get(column.table.casefold(), public)]
-            else:
-                owners = []
-                for table in by_alias.values():
-                    stored = {*table.columns, *([] if table.unit is None else [table.unit.column])}
-                    owners += [table] if column.name.casefold() in map(str.casefold, stored) else []
-            if any(owner is private for owner in owners):
-                return True
-        return False
+        return any(
+            column.table.casefold() == alias if column.table else column.name.casefold() in stored
+            for column in node.find_all(exp.Column)
+        )
 
     group, where = select.args.get("group"), select.args.get("where")
     if group is None or not group.expressions or any(map(reads_private, group.expressions)):

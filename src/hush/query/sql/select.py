@@ -19,12 +19,12 @@ from hush.query.answers.tree import (
     AnswerColumnName,
     AnswerTable,
     Computed,
-    Fold,
     Matched,
     Qualified,
     Regrouped,
     Sorted,
     Stacked,
+    Window,
     Windowed,
     columns_of,
     noisy_names,
@@ -471,11 +471,11 @@ class _Regrouping(Grouped):
                 self._named.append((rows.context.fresh("key"), expression))
         super().__init__(rows, [expression for _, expression in self._named])
         self.windows = windows
-        self._folds: dict[Fold, str] = {}
+        self._folds: dict[Window, str] = {}
 
     def table(self, table: AnswerTable) -> Regrouped:
         """Return the groups of a table with all folds that were asked for."""
-        folds = tuple((name, fold_over_rows) for fold_over_rows, name in self._folds.items())
+        folds = tuple((name, window) for window, name in self._folds.items())
         return Regrouped(source=table, keys=tuple(self._named), folds=folds, whole=not self._named)
 
     def key(self, index: int) -> Expression:
@@ -485,10 +485,8 @@ class _Regrouping(Grouped):
         if (parts := spread(node)) is not None:
             return self.convert(parts)
         kind, argument = fold(node, self.rows.convert)
-        fold_over_rows = Fold(kind=kind, argument=argument)
-        name = self._folds.get(fold_over_rows) or self.context.fresh(kind)
-        self._folds[fold_over_rows] = name
-        return Column(name, fold_over_rows.type)
+        window = Window(kind=kind, argument=argument, partition=tuple(self.keys))
+        return Column(self._folds.setdefault(window, self.context.fresh(kind)), window.type)
 
 
 def _results(select: exp.Select, scope: Scope) -> list[Projection]:

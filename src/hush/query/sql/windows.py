@@ -24,7 +24,7 @@ from hush.query.question import Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
 from hush.query.sql.dialects import meant
-from hush.query.sql.expressions import Rows, template
+from hush.query.sql.expressions import Rows, innermost, put_into
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
@@ -158,21 +158,8 @@ _SPREAD: dict[type[exp.Expr], str] = {
 
 def spread(node: exp.Expr) -> exp.Expr | None:
     """Return a variance or standard deviation as a function of sums; None for other aggregates."""
-    call = unfiltered(node.this if isinstance(node, exp.Window) else node)
-    text = _SPREAD.get(type(call))
-    if text is None:
-        return None
-    only(call, "this")
-
-    def over(child: exp.Expr) -> exp.Expr:
-        if not isinstance(child, exp.AggFunc) or not isinstance(node, exp.Window):
-            return child
-        window = node.copy()
-        window.set("this", child)
-        return window
-
-    sums = template(text).transform(lambda child: call.this if isinstance(child, exp.Column) else child)
-    return exp.Paren(this=sums.transform(over))
+    definition = _SPREAD.get(type(innermost(node)))
+    return None if definition is None else exp.Paren(this=put_into(definition, ["x"], node))
 
 
 # Over answers
