@@ -158,8 +158,8 @@ def fetched(text: str) -> tuple[str, int | None] | None:
 
 
 def cursor_name(text: str) -> str:
-    """Return the name of a cursor in lower case and without quotes."""
-    return text.strip('"').lower()
+    """Return the name of a cursor: in quotes as it stands, else in lower case."""
+    return text.strip('"') if text.startswith('"') else text.lower()
 
 
 # settings
