@@ -80,9 +80,9 @@ class Route:
     handler: Handler
     permission: Permission
     scope: str = "read"
-    """The scope that a token must have."""
+    """The scope that a token must have; ``own`` where owners alone are permitted."""
     summary: str = ""
-    """Its summary in the API's document; empty for pages, which are not in it."""
+    """Its summary in the API's document; the docstring of its handler, where this is empty."""
     body: type[BaseModel] | None = None
     """The model of the request's body."""
     query: Query = ()
@@ -97,15 +97,19 @@ class Route:
     refused: Handler | None = None
     """The page that shows a refusal of this one; the problem page without it."""
 
+    def __post_init__(self) -> None:
+        if self.permission is OWNER:
+            object.__setattr__(self, "scope", "own")
+
 
 class Routes(list[Route]):
-    """The routes of a module, each declared above its handler; those of owners need the scope ``own``."""
+    """The routes of a module, each declared above its handler."""
 
     def page(
         self, address: str, permission: Permission, scope: str = "read", refused: Handler | None = None
     ) -> Callable[[HandlerOf], HandlerOf]:
         """Declare the route of a page by its method and path, and the page that shows its refusals."""
-        return self._declare(address, permission, scope, page=True, refused=refused)
+        return self._declare(address, permission, scope=scope, page=True, refused=refused)
 
     def api(
         self,
@@ -113,33 +117,16 @@ class Routes(list[Route]):
         permission: Permission,
         result: str = "",
         body: type[BaseModel] | None = None,
-        *,
-        summary: str = "",
-        scope: str = "read",
         **more: Any,
     ) -> Callable[[HandlerOf], HandlerOf]:
-        """Declare a route of the API; its handler's docstring is its summary, unless there is another one."""
-        method, _, path = address.partition(" ")
-        more |= {"result": result, "body": body}
-        return self._declare(f"{method} /api/v1{path}", permission, scope, summary=summary, **more)
+        """Declare a route of the API; ``result`` names the schema of its response."""
+        path = address.replace(" ", " /api/v1", 1)
+        return self._declare(path, permission, result=result, body=body, **more)
 
-    def _declare(
-        self, address: str, permission: Permission, scope: str, *, page: bool = False, summary: str = "", **more: Any
-    ) -> Callable[[HandlerOf], HandlerOf]:
+    def _declare(self, address: str, permission: Permission, **more: Any) -> Callable[[HandlerOf], HandlerOf]:
         def declare(handler: HandlerOf) -> HandlerOf:
-            method, _, path = address.partition(" ")
-            self.append(
-                Route(
-                    method=method,
-                    path=path,
-                    handler=handler,
-                    permission=permission,
-                    scope="own" if permission is OWNER else scope,
-                    summary="" if page else summary or (handler.__doc__ or "").rstrip("."),
-                    page=page,
-                    **more,
-                )
-            )
+            method, path = address.split(" ")
+            self.append(Route(method=method, path=path, handler=handler, permission=permission, **more))
             return handler
 
         return declare
@@ -239,11 +226,16 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": shapes.get(name, {"type": "string", "minLength": 1})}
         for name in re.findall(r"{(\w+)}", route.path)
     ]
+    done = {"description": "Done", "content": _content(route.result) | {media: {} for media in route.media}}
+    refusal = {"description": "A refusal, with its status", "content": _content("Problem", errors.MEDIA)}
     operation: dict[str, Any] = {
-        "summary": route.summary,
+        "summary": route.summary or (route.handler.__doc__ or "").rstrip("."),
         "operationId": f"{route.method.lower()}{re.sub(r'[^a-z]+', '_', route.path.removeprefix('/api/v1'))}",
         "parameters": [*in_path, *({"name": name, "in": "query", "schema": shape} for name, shape in route.query)],
-        "responses": _responses(route),
+        "responses": {
+            **({str(route.status): done} if route.result else {"204": {"description": "Done"}}),
+            "default": refusal,
+        },
     }
     if route.permission is not Permission.ANYBODY:
         operation["security"] = [{"token": []}]
@@ -252,19 +244,9 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         schema = route.body.model_json_schema(ref_template="#/components/schemas/{model}")
         components.update(schema.pop("$defs", {}))
         components[route.body.__name__] = schema
-        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.body.__name__}"}}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": True, "content": _content(route.body.__name__)}
     return operation
 
 
-def _responses(route: Route) -> dict[str, Any]:
-    media: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.result}"}}}
-    media |= {kind: {} for kind in route.media}
-    problem = {errors.MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {
-        str(route.status if route.result else 204): {
-            "description": route.summary,
-            "content": media if route.result else {},
-        },
-        "default": {"description": "A refusal, with its status", "content": problem},
-    }
+def _content(schema: str, media: str = "application/json") -> dict[str, Any]:
+    return {media: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}

@@ -439,7 +439,7 @@ class PgConnection:
             if name == "all":
                 self.settings = dict(self.first)
             elif name.startswith("hush."):
-                self._set(name, self.first.get(check_name(name)))
+                self._set(name, None)
         elif word == "CLOSE":
             self.portals.pop(cursor_name(rest(text)), None)
         return Result(_TAGS[word])

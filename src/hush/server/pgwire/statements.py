@@ -243,8 +243,8 @@ def parameter_types(text: str, data_sets: Sequence[Mapping[str, Any]]) -> dict[i
         for name, kind in shape
     ]
     columns: dict[str, int] = {}
-    for name, oid in pairs:  # 0 for a name with two different types
-        columns[name] = oid if columns.get(name, oid) == oid else 0
+    for name, kind in pairs:  # 0 for a name with two different types
+        columns[name] = kind if columns.get(name, kind) == kind else 0
     for node in tree.find_all(exp.Column, exp.Literal, exp.Median, exp.Parameter, exp.TimestampTrunc):
         if isinstance(node, exp.Column) and (oid := columns.get(node.name.lower())):
             node.type = exp.DataType.build(BY_OID[oid].name, dialect="postgres")
