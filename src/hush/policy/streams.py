@@ -44,7 +44,7 @@ def read_streams(root: Section, data: Sequence[str], analysts: Mapping[str, Any]
     document = root.document
     declared: list[tuple[str, Section]] = []
     for key in STREAM_SECTIONS:
-        document.tolerant(lambda key=key: declared.extend(root.sections(key)), None)  # type: ignore[misc]
+        declared += root.sections(key)
     names = [name.casefold() for name, _ in declared]
 
     def read(name: str, section: Section) -> StreamDeclaration:
