@@ -21,6 +21,7 @@ from hush.query.plan import Plan, decided, error_times_rows, errs, expected_erro
 from hush.query.plan.keys import Listed
 from hush.query.plan.plan import PriceItem
 from hush.query.released import noisy
+from hush.query.types import Kind
 from hush.report.columns import shown_error
 
 _SUPPOSED = 2000
@@ -102,11 +103,20 @@ class Explanation(ToldInLines):
         """Return half-widths for rows in which noise cannot have decided HAVING, for outputs with HAVING over noise."""
         return self._known(lambda plan, output: expected_error(plan, output) if _lifted(plan, output) else None)
 
+    def columns(self) -> list[tuple[str, Kind, bool]]:
+        """Return the name and the kind of each output, and whether it will have half-widths."""
+        plan, ends = self.plan, dict(self.plan.question.intervals)
+        if isinstance(plan, Plan):
+            outputs = [(name, output.type.kind, errs(plan, output)) for name, output in plan.question.outputs]
+        else:
+            known = {column.name: column for column in columns_of(plan.question.table)}
+            named = [(name, known[unique]) for name, unique in plan.question.outputs]
+            outputs = [(name, of.type.kind, of.noisy and of.type.kind.numeric) for name, of in named]
+        return [(name, kind, noisy and name not in ends) for name, kind, noisy in outputs]
+
     def drawable(self) -> bool:
         """Return whether the answer can be drawn: a chart needs a noisy number."""
-        if not isinstance(self.plan, Plan):
-            return bool(self.errors())
-        return any(output.type.kind.numeric and errs(self.plan, output) for _, output in self.plan.question.outputs)
+        return any(kind.numeric and noisy for _, kind, noisy in self.columns())
 
     def errors_times_rows(self) -> dict[str, float]:
         """Return for each average about the largest half-width times the number of rows in the group."""

@@ -888,15 +888,13 @@ class DeclaredReleases:
         return self.answer.table
 
     def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
-        """Refuse: its releases are made at their dates."""
+        """Refuse: its releases are made at their dates, and its owner stops it."""
         raise StreamError(
             f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
-            "hush stream run. Nothing was read and nothing was charged."
+            f"hush stream run, and its owner stops it: hush stream stop {self.name}. Nothing was charged."
         )
 
-    def stop(self) -> None:
-        """Refuse: the owner stops it."""
-        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
+    stop = advance
 
     def to_json(self) -> dict[str, Any]:
         """Return the stream as plain JSON values."""

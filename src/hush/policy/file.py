@@ -482,9 +482,8 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
         try:
             allowance = Allowance(epsilon=inner.values.get("epsilon", ""), every=inner.values.get("every", ""))
         except InvalidValueError as error:
-            key = error.parameter if error.parameter in inner.values else None
             example = 'Write for instance allowance = { epsilon = "1", every = "month" }.'
-            raise inner.error(key, f"{inner.name}.{error.parameter} must be {error.allowed}.", example) from None
+            raise inner.wrong(error.parameter, error.allowed, example) from None
     if "ask_first" in section.values:
         inner = section.section("ask_first")
         inner.only(("epsilon",))

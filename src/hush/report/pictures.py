@@ -329,13 +329,10 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
         labels = [label(value) for value in even]
     # made-up bars keep their axis however long their whiskers become
     low, high = (0.0, 1.2 * max(point.value for point in drawn.points)) if dummy else drawn.extent()
-    if drawn.kind is PlotKind.NUMBER:
-        return _lying(sheet, drawn, top, ChartAxis.around(drawn.column.name, low, high), labels)
-    axis = (
-        _close_up(drawn.column.name, low, high)
-        if drawn.kind is PlotKind.DOTS
-        else ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
-    )
+    if drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}:
+        around = _close_up if drawn.keys else ChartAxis.around
+        return _lying(sheet, drawn, top, around(drawn.column.name, low, high), labels)
+    axis = ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
     slot = (sheet.width - axis.room() - MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * len(drawn.groups)
@@ -367,16 +364,11 @@ def _upright(
     groups = drawn.groups
     gap = 0.06 if drawn.kind is PlotKind.HISTOGRAM else 0.28
     bar = min(slot * (1 - gap), 90 * len(groups)) / len(groups)
-    dots = drawn.kind is PlotKind.DOTS
-    zero = bottom if dots else y(0.0)
+    zero = y(0.0)
     for point in drawn.points:
         group = drawn.group(point)
         middle = left + slot * (labels.index(drawn.label(point, 0)) + 0.5) + bar * (group - (len(groups) - 1) / 2)
         end = y(drawn.shown_value(point))
-        if dots:
-            _whisker(sheet, point, y, middle, min(8.0, bar * 0.4))
-            sheet.add("circle", _faint(f"d{group % COLOURS}", point), _words(point), cx=middle, cy=end, r=4)
-            continue
         box = {"x": middle - bar / 2 + 0.5, "y": min(end, zero), "width": max(bar - 1, 0.5), "height": abs(end - zero)}
         fill: dict[str, str] = {"fill": f"url(#{dummy})"} if dummy else {}
         classes = "dummy" if dummy else _faint(f"c{group % COLOURS}", point)
