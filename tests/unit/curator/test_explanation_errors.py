@@ -121,10 +121,7 @@ def test_a_quantile_takes_so_many_rows(fraction: str) -> None:
 )
 def test_an_explanation_knows_the_columns_of_the_answer(sql: str) -> None:
     """Of questions over answers, too: a driver that describes a statement before it runs it was told of a failure."""
-    with hush.protect({"disease": ["Flu", "HIV"] * 50}, values={"disease": ["Flu", "HIV"]}, budget=9) as curator:
-        named = [
-            label
-            for name, _, noisy in curator.explain(sql, epsilon=1).columns()
-            for label in [name, f"{name}_error"][: 1 + noisy]
-        ]
+    with protect({"disease": ["Flu", "HIV"] * 50}, values={"disease": ["Flu", "HIV"]}, budget=9) as curator:
+        columns = curator.explain(sql, epsilon=1).columns()
+        named = [label for name, _, noisy in columns for label in (name, f"{name}_error")[: 1 + noisy]]
         assert named == curator.ask(sql, epsilon=1).table.column_names
