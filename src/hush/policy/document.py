@@ -131,30 +131,29 @@ class Section:
         outer.check_names("a name", 100)
         return [(name, outer.section(name)) for name in outer.values]
 
-    def text(self, key: str, default: str | None = None, *, hint: str = "") -> str | None:
+    def checked(self, key: str, allowed: str, holds: Callable[[Any], object], hint: str = "") -> Any:
+        """Return a value for which ``holds`` is true; None where there is no such value."""
+        value = self.values.get(key)
+        if value is None or holds(value):
+            return value
+        self.document.note(self.wrong(key, allowed, hint))
+        return None
+
+    def text(self, key: str, *, hint: str = "") -> str | None:
         """Return text that is not empty."""
-        value = self.values.get(key, default)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        if key in self.values:
-            self.document.note(self.wrong(key, "text that is not empty", hint))
-        return default
+        value = self.checked(key, "text that is not empty", lambda text: isinstance(text, str) and text.strip(), hint)
+        return None if value is None else str(value).strip()
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return true or false."""
-        value = self.values.get(key, default)
-        if isinstance(value, bool):
-            return value
-        self.document.note(self.wrong(key, "true or false"))
-        return default
+        value = self.checked(key, "true or false", lambda flag: isinstance(flag, bool))
+        return default if value is None else bool(value)
 
     def whole(self, key: str, default: int, *, maximum: int, hint: str) -> int:
         """Return a whole number from 1 to ``maximum``."""
-        value = self.values.get(key, default)
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= maximum:
-            return value
-        self.document.note(self.wrong(key, f"a whole number from 1 to {maximum}", hint))
-        return default
+        allowed = f"a whole number from 1 to {maximum}"
+        value = self.checked(key, allowed, lambda number: type(number) is int and 1 <= number <= maximum, hint)
+        return default if value is None else int(value)
 
     def parsed(self, key: str, parse: Callable[[Any], T], default: T) -> T:
         """Return the value that ``parse`` reads; its refusal becomes a mistake at the key."""

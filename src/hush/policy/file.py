@@ -437,16 +437,15 @@ def _beyond(table: Section) -> tuple[Beyond, ...]:
 
 def _reading(section: Section) -> Mapping[str, Any]:
     """Return the declared format of a table's file."""
-    for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
-        value = section.values.get(key)
-        if value is not None and value not in allowed:
-            section.document.note(section.wrong(key, f"one of {', '.join(map(json.dumps, allowed))}"))
-    encoding = section.values.get("encoding")
-    if encoding is not None and text_encoding(encoding) is None:
-        section.document.note(section.wrong("encoding", "a name of one", f"Such as {ENCODINGS}."))
-    section.flag("quotes", default=True)
-    section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
-    return MappingProxyType({key: section.values[key] for key in READING if key in section.values})
+    reading = {
+        key: section.checked(key, f"one of {', '.join(map(json.dumps, allowed))}", allowed.__contains__)
+        for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS))
+    }
+    reading["encoding"] = section.checked("encoding", "a name of one", text_encoding, f"Such as {ENCODINGS}.")
+    reading["timezone"] = section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
+    if "quotes" in section.values:
+        reading["quotes"] = section.flag("quotes", default=True)
+    return MappingProxyType({key: value for key, value in reading.items() if value is not None})
 
 
 def _budget(section: Section) -> Budget:
