@@ -310,7 +310,7 @@ class RowsWithWindows(Rows):
         # a unit's rows have one unit, so nothing is ordered by it
         items = [item for item in order if plain.unit(item.this) is None]
         orders = tuple(RowOrder(by=plain.convert(item.this), **direction(item)) for item in items)
-        call = node.this
+        call = unfiltered(node.this)
         name, argument, offset = _called(call, plain.convert, _FURTHEST, "Write LAG(x, 1).")
         if name.upper() not in WindowKind.__members__:
             own = f"Take it in a subquery that groups by {self.context.schema.unit or 'a key'}, and join that."
@@ -325,7 +325,7 @@ class RowsWithWindows(Rows):
         kind = WindowKind[name.upper()]
         if type(call) not in _FOLDS and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
-        frame = None if spec is None else _own_frame(spec, node, kind, ordered=bool(orders))
+        frame = None if spec is None else _own_frame(spec, call, kind, ordered=bool(orders))
         if argument is None and kind is not WindowKind.COUNT:
             type_ = _POSITION
         elif argument is not None and type(call) in _SHIFTS:
@@ -339,7 +339,7 @@ class RowsWithWindows(Rows):
         )
 
 
-def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: bool) -> Frame | None:
+def _own_frame(spec: exp.Expr, call: exp.Expr, kind: WindowKind, *, ordered: bool) -> Frame | None:
     """Return the frame of an aggregate over a unit's own rows.
 
     A frame that leaves rows behind has at most `_WIDEST` rows, because engines may add up every frame anew. So there
@@ -348,7 +348,7 @@ def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: b
     frame = _frame(spec, ordered=ordered)
     if kind is WindowKind.FIRST_VALUE and (frame is None or frame.first is None):
         return None  # the first of all rows is in every frame that begins there
-    if type(node.this) not in _FOLDS:
+    if type(call) not in _FOLDS:
         way = "Without it, it is the first of all rows, which is another question; there is no other way to ask it."
         way = way if kind is WindowKind.FIRST_VALUE else "Leave ROWS or RANGE out."
         raise QuestionError(f"{kind.value.upper()} takes no frame here.", way)
