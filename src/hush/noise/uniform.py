@@ -36,33 +36,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, nonnegative, probability
 from hush.core.rounding import ball
-from hush.noise.bits import BitSource, Real, Size, Uniform, drawn, floor, less, settle, system_bits
+from hush.noise.bits import BitSource, Drawn, Real, Size, Uniform, drawn, floor, less, settle, system_bits
 
 _WORD_RANGE = 2**64
 """The number of values that a word of 64 bits can have."""
 
 
-@overload
-def bernoulli(p: Number, size: None = None) -> bool: ...
-@overload
-def bernoulli(p: Number, size: int | tuple[int, ...]) -> npt.NDArray[np.bool_]: ...
-def bernoulli(p: Number, size: Size = None) -> Any:
+def bernoulli(p: Number, size: Size = None) -> Drawn:
     """Draw True with probability exactly ``p``, a number from 0 to 1."""
     return drawn(size, draw_many_bernoulli, draw_bernoulli, probability(p, "p"), dtype=np.bool_)
 
 
-@overload
-def bernoulli_exp(x: Number | Real, size: None = None) -> bool: ...
-@overload
-def bernoulli_exp(x: Number | Real, size: int | tuple[int, ...]) -> npt.NDArray[np.bool_]: ...
-def bernoulli_exp(x: Number | Real, size: Size = None) -> Any:
+def bernoulli_exp(x: Number | Real, size: Size = None) -> Drawn:
     """Draw True with probability exactly e⁻ˣ.
 
     ``x`` is a number of at least zero, or a real given by intervals: a function that takes a precision in bits and
@@ -160,11 +152,7 @@ def settle_exp(x: Fraction | Real, word: int, bits: BitSource) -> bool:
     return heads
 
 
-@overload
-def uniform_integer(n: int, size: None = None) -> int: ...
-@overload
-def uniform_integer(n: int, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def uniform_integer(n: int, size: Size = None) -> Any:
+def uniform_integer(n: int, size: Size = None) -> Drawn:
     """Draw an integer from 0 to n−1, each equally likely."""
     return drawn(size, draw_many_uniform_integers, draw_uniform_integer, integer(n, "n", minimum=1))
 
