@@ -132,17 +132,8 @@ def law_of_real(rate: Callable[[], Ball], nearly: float, repeats: int = 1) -> Po
     # F is about 2⁻⁶⁴ nine standard deviations below the mean. Draws below the table are settled exactly, so a wrong
     # beginning costs time and nothing else.
     first = max(0, math.floor(nearly - 9.5 * math.sqrt(nearly) - 10))
-    context = flint().ctx
-    before, precision = context.prec, _TABLE_PRECISION
-    try:
-        while True:
-            context.prec = precision
-            thresholds = _thresholds(rate(), first)
-            if thresholds is not None:
-                return PoissonLaw(rate, repeats, first, np.array(thresholds, dtype=np.uint64))
-            precision *= 2
-    finally:
-        context.prec = before
+    thresholds = settle(lambda: _thresholds(rate(), first), [], _TABLE_PRECISION)
+    return PoissonLaw(rate, repeats, first, np.array(thresholds, dtype=np.uint64))
 
 
 def _thresholds(rate: Ball, first: int) -> list[int] | None:
@@ -169,8 +160,6 @@ def _distribution(k: int, rate: Ball) -> Ball:
 
 def draw_many(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
-    if law.repeats == 1:
-        return _from_table(law, count, bits)
     total = _from_table(law, count, bits)
     for _ in range(law.repeats - 1):
         total = total + _from_table(law, count, bits)
