@@ -38,7 +38,7 @@ from hush.core.storage import parse_size
 from hush.core.work import limited
 from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
-from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
+from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
@@ -46,6 +46,7 @@ from hush.ledger import Actor, LedgerError, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
+from hush.policy.file import Policy
 from hush.policy.ledger import decide_request, ledger_of, ledger_or_stand_in, streams_of
 from hush.server import monitoring, questions, rate_limits, schemas
 from hush.server.auth import oidc
@@ -75,7 +76,7 @@ class OpenPolicy:
     def __init__(self, settings: ServiceSettings) -> None:
         self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
         """The SHA-256 of the policy's file, which identifies it in the ledger's chain."""
-        self.policy = read_policy(settings.policy)
+        self.policy = Policy.read(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
         self.ledger.limit_room(self.check_room)

@@ -33,8 +33,9 @@ from hush.core.format import figure, percent
 from hush.curator.answer import Answer
 from hush.curator.catalogue import quoted
 from hush.curator.curator import Curator
-from hush.curator.explanation import ComposedExplanation, Explanation
+from hush.curator.explanation import Explanation
 from hush.ledger.budgets import price, takes
+from hush.query.plan import Plan
 from hush.query.plan.keys import Listed
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown_error
@@ -227,7 +228,7 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
     tables = [{**told.errors(), **told.errors_if_settled()} for told in explained]
     times = [told.errors_times_rows() for told in explained]
     first, outputs = explained[0], []
-    kinds = {} if isinstance(first, ComposedExplanation) else dict(first.plan.question.outputs)
+    kinds = dict(first.plan.question.outputs) if isinstance(first.plan, Plan) else {}
     for name in tables[0]:
         average, counts = name in times[0], name in kinds and kinds[name].type.kind is Kind.INTEGER
         errors = [bounds[name] / rows for bounds in times] if average else [table[name] for table in tables]
@@ -244,7 +245,7 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
 def _keys(explanation: Explanation) -> AnswerColumn:
     """Return some keys of the answer: public ones as they are, others made up."""
     name, values = " ", tuple(f"group {number}" for number in range(1, 6))
-    if not isinstance(explanation, ComposedExplanation):
+    if isinstance(explanation.plan, Plan):
         question, domains = explanation.plan.question, explanation.plan.exact_query.domains
         if question.keys:
             places = {

@@ -27,7 +27,6 @@ from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import SEPARATORS
-from hush.curator.data_sets import read_policy
 from hush.curator.owner import NewTable, check, table_files, tables_of_files
 from hush.ledger import Actor, LedgerMissingError, Role
 from hush.mechanisms import propose_delta
@@ -160,7 +159,7 @@ def _text(policy: str) -> str:
 
 def _has_ledger(policy: str) -> bool:
     try:
-        open_ledger(read_policy(policy)).close()
+        open_ledger(Policy.read(policy)).close()
     except LedgerMissingError:
         return False
     except HushError:
@@ -259,7 +258,7 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
     target = Path(policy_path).resolve()
     with _beside(policy_path, text) as new:
         _check_places(Policy.read(new), Policy.read(target) if target.exists() else None, policy_path)
-        read_policy(new)
+        Policy.read(new)
         mistakes = check(new, rows=True).mistakes if ledger else ()
         if mistakes:
             raise HushError("\n".join(map(str, mistakes)))
@@ -267,7 +266,7 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
         if target.exists():
             new.chmod(target.stat().st_mode & 0o7777)
         os.replace(new, target)  # noqa: PTH105 - a move within a folder, all or nothing
-    policy = read_policy(target)
+    policy = Policy.read(target)
     if ledger:
         make_ledger(policy, actor=Actor.owner(visit.name)).close()
     return policy
@@ -319,7 +318,7 @@ async def people_page(visit: Visit, error: HushError | None = None, **values: An
 def _policy(visit: Visit) -> Policy | None:
     path = visit.settings.policy
     try:
-        return read_policy(path) if Path(path).exists() else None
+        return Policy.read(path) if Path(path).exists() else None
     except HushError:
         return None
 

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 from hush.core import BudgetExceededError, HushError
 from hush.curator.explanation import Explanation
 from hush.query.errors import QuestionError
-from hush.query.plan import errs
 from hush.query.sql.allow_list import STATEMENTS
 from hush.query.types import Kind
 from hush.report import files
@@ -473,9 +472,9 @@ def _named(kept: Mapping[str, Kept], name: str, what: str) -> Kept:
 def answer_fields(explanation: Explanation) -> tuple[ResultColumn, ...]:
     """Return the columns of the answer that an explanation is about: each noisy one with its error beside it."""
     fields = []
-    for name, output in explanation.plan.question.outputs:
-        fields.append(ResultColumn.of(name, output.type.kind))
-        if errs(explanation.plan, output):
+    for name, kind, noisy in explanation.columns():
+        fields.append(ResultColumn.of(name, kind))
+        if noisy:
             fields.append(ResultColumn.of(f"{name}_error", Kind.DECIMAL))
     return tuple(fields)
 
