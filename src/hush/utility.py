@@ -283,11 +283,7 @@ class Measured:
 def measure(
     analysis: Callable[[], Any], *, truth: float, alpha: Number, runs: int = 200, confidence: Number = Fraction(99, 100)
 ) -> Measured:
-    """Run an analysis again and again and bound the chance that it is off by more than α.
-
-    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).failures
-    0
-    """
+    """Run an analysis again and again and bound the chance that it is off by more than α."""
     repetitions = integer(runs, "runs", minimum=1)
     limit = float(nonnegative(alpha, "alpha"))
     errors = tuple(abs(float(analysis()) - truth) for _ in range(repetitions))

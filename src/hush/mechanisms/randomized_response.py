@@ -14,8 +14,6 @@ in ball arithmetic. With a rational t (``with_truth``) the coin is that t, and Î
 >>> coin = RandomizedResponse.with_truth("1/2")
 >>> round(float(coin.epsilon), 4)                        # ln 3
 1.0986
->>> RandomizedResponse(epsilon=10**4, categories=["no", "yes"]).release("yes")
-'yes'
 >>> RandomizedResponse(epsilon=2, categories=4).probabilities(0).round(4).tolist()
 [0.7112, 0.0963, 0.0963, 0.0963]
 >>> RandomizedResponse.for_error("0.05", count=10_000).error(count=10_000) <= 0.05
