@@ -146,7 +146,7 @@ def _days(type_: Type) -> tuple[dt.date | None, dt.date | None]:
 
 
 def _part(op: Op, arguments: Arguments) -> Type:
-    """Return the type of a part of a date, such as YEAR(d) or DAYOFWEEK(d): a whole number within its bounds."""
+    """Return the type of a part of a date, as YEAR(d) or DAYOFWEEK(d): a whole number within its bounds."""
     (type_,) = need(op, arguments, *_TIMES)
     first, last = _days(type_)
     if op is Op.YEAR:

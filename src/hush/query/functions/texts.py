@@ -219,7 +219,7 @@ def _refusal(pattern: str, what: str, hint: str) -> QuestionError:
 
 
 def _read(pattern: str, at: int = 0, depth: int = 0) -> tuple[_Part, int]:
-    """Return the whole pattern, or what stands from a place up to the end of its parentheses, and where that is."""
+    """Return the whole pattern, or the part from a place up to the end of its parentheses, and where that ends."""
     if depth > _DEEPEST:
         raise _refusal(pattern, f"is nested more than {_DEEPEST} deep", "Split the condition with AND or OR.")
     alternatives: list[list[_Part]] = [[]]

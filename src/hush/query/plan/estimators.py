@@ -562,7 +562,9 @@ def _sources(
 
 def _halved(weights: _Weights, halved: Expression, others: Fraction = Fraction(0)) -> _Weights:
     """Return the weights where the halves of one argument count the rows, and those outside, of COUNT(*), too."""
-    kept = {argument: weight for argument, weight in weights.items() if argument is not None}
+    kept: dict[Expression | None, Fraction] = {
+        argument: weight for argument, weight in weights.items() if argument is not None
+    }
     return {**kept, halved: 2 * (weights[halved] + weights[None]) + 3 * others}
 
 

@@ -360,7 +360,7 @@ def _public(expression: Expression, relation: Relation) -> tuple[Lookup, Express
 
 
 def _defined(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Expression, bool] | None:
-    """Return an expression over columns of tables, and whether a LEFT JOIN may make one of these NULL.
+    """Return an expression over columns of tables, and whether a LEFT JOIN may make one of the columns NULL.
 
     A key that is itself a column is NULL where a LEFT JOIN found nothing, whatever it is computed from; ``nested``
     inside an expression, as in COALESCE(region, 'unknown'), the NULL goes on. None where an expression is not over

@@ -187,9 +187,9 @@ class PlanTerms:
     """The terms of a question beside its price: δ, the noise that its accounts take, its limits, its kind of keys."""
 
     delta: Fraction = Fraction(0)
-    """What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure."""
+    """The δ that the question may use, for private keys and Gaussian noise; 0 keeps it pure."""
     key_delta: Fraction | None = None
-    """The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
+    """The part of δ that private keys take, half of δ by default. A live budget counts this as spent, whereas the δ
     of Gaussian noise only says at which δ its ε is meant."""
     gaussian: bool = True
     """Whether the accounts that pay can take Gaussian noise, which has no pure ε."""
@@ -199,10 +199,10 @@ class PlanTerms:
     most_rho: Fraction | None = None
     """How much zCDP the accounts that pay can hold when they are empty."""
     max_rows: int | None = None
-    """A tighter limit than the policy's on what one unit counts for: less noise, and more that is left out."""
+    """A tighter limit than the policy's on the rows of one unit: less noise, and more that is left out."""
     max_groups: int | None = None
     keys: str | None = None
-    """"public" to list all of many public keys, "private" to choose them privately whatever is public of them."""
+    """"public" to list all of many public keys, "private" to choose them privately although they are public."""
     matches: Matches = uncounted
     """The engine's number of rows of a public relation that agree on some expressions at most."""
 
