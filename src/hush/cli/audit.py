@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
+from runpy import run_path
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -163,15 +164,10 @@ def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any]
 def _from_file(place: str, name: str) -> Any:
     """Return a function of a Python file, FILE or FILE:NAME."""
     path, _, given = place.partition(":")
-    file = Path(path).resolve()
-    specification = spec_from_file_location(file.stem, file)
-    if not file.is_file() or specification is None or specification.loader is None:
+    if not Path(path).is_file():
         raise InvalidValueError("FILE", got=path, allowed="a Python file")
-    module = module_from_spec(specification)
-    sys.modules[file.stem] = module
-    sys.path.insert(0, str(file.parent))
-    specification.loader.exec_module(module)
-    function = getattr(module, given or name, None)
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    function = run_path(path).get(given or name)
     if not callable(function):
         raise InvalidValueError("FILE", got=place, allowed=f"a file with a function {given or name}")
     return function
@@ -179,32 +175,24 @@ def _from_file(place: str, name: str) -> Any:
 
 def _function(target: str) -> Any:
     """Import module:function, also from the working directory."""
-    module, _, name = target.partition(":")
-    if not module or not name:
-        raise InvalidValueError("TARGET", got=target, allowed="module:function, such as mylib:noisy_mean")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        function: Any = import_module(module)
-        for part in name.split("."):
-            function = getattr(function, part)
-    except (ImportError, AttributeError) as error:
-        raise InvalidValueError(
-            "TARGET", got=target, allowed="a function that can be imported", hint=f"{error}."
-        ) from None
+        function = resolve_name(target)
+    except (ImportError, AttributeError, ValueError) as error:
+        allowed = "a function that can be imported, such as mylib:noisy_mean"
+        raise InvalidValueError("TARGET", got=target, allowed=allowed, hint=f"{error}.") from None
     if not callable(function):
         raise InvalidValueError("TARGET", got=target, allowed="a function of rows")
     return function
 
 
 def _words(command: str) -> list[str]:
-    try:
+    words: list[str] = []
+    with suppress(ValueError):
         words = shlex.split(command)
-    except ValueError as error:
-        raise InvalidValueError(
-            "--command", got=command, allowed="words as a shell has them", hint=f"{error}."
-        ) from None
     if not any("{rows}" in word for word in words):
-        raise InvalidValueError("--command", got=command, allowed="a program with {rows} where its CSV file belongs")
+        allowed = "a program in a shell's words, with {rows} where its CSV file belongs"
+        raise InvalidValueError("--command", got=command, allowed=allowed)
     return words
 
 
