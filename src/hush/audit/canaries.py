@@ -83,6 +83,10 @@ class OneRun(ToldInLines):
             f"    that is ε ≥ {figure(self.gaussian_epsilon, digits=3)} at δ = {self.delta}",
         ]
 
+    def told(self) -> str:
+        """Return the report in one line, for tables."""
+        return f"ε ≥ {figure(self.epsilon, digits=3)}"
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON."""
         names = ("canaries", "right", "violation", "epsilon", "mu", "gaussian_epsilon", "delta")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import shlex
+import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 from runpy import run_path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -19,6 +23,7 @@ from hush.cli.output import plain_table, tell, working
 from hush.core import InvalidValueError
 from hush.core.format import figure
 
+_OUTPUT = 2**20
 _VIOLATION = 5
 _STOPPED = 130
 
@@ -116,13 +121,11 @@ def audit(
         with working("replaying", quiet=as_json):
             found = replay(_from_file(replayed, "release"), **claim)
         return _tell(found, as_json=as_json)
-    if command is not None:
-        from hush.audit.runs import program
-
-        function = program(_words(command), limit=float(limit))
-    else:
-        function = _function(target or "")
-    with working("auditing", quiet=as_json) as told:
+    with working("auditing", quiet=as_json) as told, TemporaryDirectory(prefix="hush-audit-") as folder:
+        if command is not None:
+            function = program(_words(command), Path(folder, "rows.csv"), limit=float(limit))
+        else:
+            function = _function(target or "")
         report = look_for_violations(
             function, **claim, seconds=seconds, limit=limit, level=level, timing=timing, progress=told
         )
@@ -141,20 +144,18 @@ def _tell(report: Any, *, as_json: bool) -> int:
 
 def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any], *, as_json: bool) -> int:
     """Make many audits, print a line for each, and return how many found a violation."""
-    titles = ("audit of", "violation", "seconds", "what was found", *(["what is wrong with it"] if notes else []))
-    table = plain_table(*titles)
+    table = plain_table("audit of", "violation", "seconds", "what was found", "what is wrong with it" if notes else "")
     for column in table.columns:
         column.overflow = "fold"
     reports: list[dict[str, Any]] = []
     with working("auditing", quiet=as_json) as told:
         for index, (name, make) in enumerate(audits.items()):
             told(name, index / len(audits))
-            begun = time.monotonic()
+            begun, note = time.monotonic(), notes.get(name, "")
             report = make(**options)
-            told_of = report.told() if hasattr(report, "told") else f"ε ≥ {figure(report.epsilon, digits=3)}"
             spent, found = figure(time.monotonic() - begun, digits=2), "yes" if report.violation else "no"
-            table.add_row(name, found, spent, told_of, *([notes[name]] if notes else []))
-            reports.append({**report.to_json(), "name": name, "note": notes.get(name, "")})
+            table.add_row(name, found, spent, report.told(), note)
+            reports.append({**report.to_json(), "name": name, "note": note})
             if getattr(report, "interrupted", False):
                 break
     tell(reports, table, as_json=as_json)
@@ -194,6 +195,39 @@ def _words(command: str) -> list[str]:
         allowed = "a program in a shell's words, with {rows} where its CSV file belongs"
         raise InvalidValueError("--command", got=command, allowed=allowed)
     return words
+
+
+def program(arguments: list[str], path: Path, *, limit: float = 10.0) -> Any:
+    """Return a function that runs a program on rows: ``{rows}`` becomes the path of a CSV file. No shell is involved.
+
+    Its outcome is the exit status and what it prints: JSON, or numbers and words.
+    """
+
+    def run(rows: Any) -> Any:
+        listed = [row if isinstance(row, dict) else {"value": row} for row in rows]
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(listed[0]) if listed else ["value"])
+            writer.writeheader()
+            writer.writerows(listed)
+        filled, quiet = [part.replace("{rows}", str(path)) for part in arguments], subprocess.DEVNULL
+        try:
+            done = subprocess.run(filled, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return {"status": "no answer in time", "printed": []}
+        text = done.stdout[:_OUTPUT].decode("utf-8", "replace")
+        try:
+            printed = json.loads(text)
+        except ValueError:
+            printed = [_word(word) for word in text.replace(",", " ").split()]
+        return {"status": done.returncode, "printed": printed}
+
+    return run
+
+
+def _word(word: str) -> float | str:
+    with suppress(ValueError):
+        return float(word)
+    return word
 
 
 def _schema(bounds: str, values: str | None) -> Any:
