@@ -219,11 +219,11 @@ def _model(left: Sample, right: Sample, width: int) -> tuple[str, Score]:
         table = np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=np.nan)
         return np.clip(np.nan_to_num(table, nan=-1e6, posinf=1e9, neginf=-1e9), -1e9, 1e9)
 
-    ours, theirs = padded(left), padded(right)
-    table = np.concatenate([ours, theirs])
+    sides = padded(left), padded(right)
+    table = np.concatenate(sides)
     spread = table.std(axis=0)
     spread[spread == 0] = 1.0
     # Fisher's discriminant, with a ridge for columns that move together.
-    gap = (ours.mean(axis=0) - theirs.mean(axis=0)) / spread
+    gap = (sides[0].mean(axis=0) - sides[1].mean(axis=0)) / spread
     weights = np.linalg.solve(np.cov(table / spread, rowvar=False) + 0.05 * np.eye(width), gap) / spread
     return "linear score", lambda sample: padded(sample) @ weights

@@ -59,21 +59,9 @@ def _broken(why: str) -> AggregationError:
 class Party:
     """One party; each step is taken once, in order.
 
-    Parameters
-    ----------
-    session
-        What was agreed upon.
-    name
-        This party's name in the session.
-    key
-        Its Ed25519 private key.
-    values
-        Its counters: whole numbers, moved into [-bound, bound].
-    before_masking
-        Called when all is checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
+    ``values`` are its counters: whole numbers, moved into [-bound, bound]. ``before_masking`` is called when all is
+    checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
 
-    Examples
-    --------
     >>> from hush.distributed import Session, new_key
     >>> keys = {name: new_key() for name in ("north", "south")}
     >>> public = {name: key[1] for name, key in keys.items()}

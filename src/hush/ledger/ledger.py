@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -34,7 +35,7 @@ from hush.ledger.charging import Charge, ChargeLimits, ChargeRequest, Decision, 
 from hush.ledger.entries import Actor, Entry, label, now, prose
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.requests import ParkedQuestion
-from hush.ledger.state import Key, LedgerState, account_state
+from hush.ledger.state import Key, account_state
 
 if TYPE_CHECKING:
     from hush.ledger.backup import Lost, Verification
@@ -245,8 +246,8 @@ class Ledger:
         if key in self._granted and key not in state.accounts and (data, "") in state.accounts:
             # The first charge opens the analyst's account, if it fits. Try it on a copy of the state: a question that
             # does not fit opens no account. This is a first look, without the lock; `charging.reserve` decides again.
-            opened = LedgerState()
-            opened.accounts, opened.streams = state.accounts | {key: self._granted[key]}, state.streams
+            opened = copy(state)
+            opened.accounts = state.accounts | {key: self._granted[key]}
             first = charging.fit(opened, *key, asked.events, self._limits.lowered)
             if not isinstance(first, TooMuch):
                 with suppress(AccountExistsError):  # another process was quicker
