@@ -15,8 +15,8 @@ from typer import Argument, Option
 from hush.cli.options import PolicyOptions, account_name, command
 from hush.cli.output import plain_table, private_file
 from hush.core import HushError, InvalidValueError
-from hush.curator.data_sets import read_policy
 from hush.ledger import LedgerMissingError, Role
+from hush.policy.file import Policy
 from hush.policy.ledger import open_ledger
 from hush.query.errors import did_you_mean
 
@@ -64,14 +64,14 @@ def _opened(options: PeopleOptions) -> Iterator[People]:
     with closing(People(options.store or people_of(options.policy), by=f"{account_name()} at the machine")) as people:
         yield people
         if people.outbox() and options.policy.exists():
-            with suppress(HushError), open_ledger(read_policy(options.policy)) as ledger:  # else a worker does it
+            with suppress(HushError), open_ledger(Policy.read(options.policy)) as ledger:  # else a worker does it
                 monitoring.record(people, ledger)
 
 
 def _check_named(name: str, policy: Path) -> None:
     """Refuse an analyst whom the policy does not name: they could sign in and ask about nothing."""
     try:
-        names = list(read_policy(policy).analysts) if policy.exists() else [name]
+        names = list(Policy.read(policy).analysts) if policy.exists() else [name]
     except HushError:  # a policy with mistakes, which are told elsewhere
         return
     if name not in names:
@@ -217,7 +217,7 @@ def audit(
         ledger = None
         if options.policy.exists():
             with suppress(LedgerMissingError):
-                ledger = stack.enter_context(open_ledger(read_policy(options.policy)))
+                ledger = stack.enter_context(open_ledger(Policy.read(options.policy)))
         target = sys.stdout if file == "-" else stack.enter_context(private_file(file, "x"))
         count = export(people, ledger, target)
     if file != "-":

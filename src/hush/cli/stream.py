@@ -210,11 +210,11 @@ class ReaderOptions(AskerOptions):
 
     def read(self) -> tuple[Policy, StateFiles, dict[str, tuple[str, ...]] | None]:
         """Return the policy, the analyst's running totals, and everybody's data sets; None of these for the owner."""
-        from hush.curator.data_sets import read_policy
         from hush.curator.streams import StateFiles
+        from hush.policy.file import Policy
         from hush.policy.ledger import streams_of
 
-        policy = read_policy(self.policy)
+        policy = Policy.read(self.policy)
         only = next(iter(policy.analysts)) if len(policy.analysts) == 1 else None
         analyst = self.analyst if self.analyst is not None else only
         files = StateFiles(None if analyst is None else streams_of(policy, analyst), {})

@@ -53,7 +53,6 @@ from hush.curator.data_sets import (
     missing_columns,
     open_server_tables,
     open_source,
-    read_policy,
     schema_types,
     shared,
 )
@@ -210,7 +209,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
 
     mistakes: list[HushError] = []
     try:
-        policy = read_policy(path, mistakes=mistakes)
+        policy = Policy.read(path, mistakes=mistakes)
     except HushError as error:
         return Checked(mistakes=(*mistakes, error), tables={})
     unread: dict[tuple[str, str], Unread] = {}

@@ -431,8 +431,8 @@ def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...
 def _explanation(
     chosen: Plan | ComposedPlan, notes: Sequence[str], tighter: Sequence[Plan] = (), outlook: Outlook | None = None
 ) -> Explanation:
-    from hush.curator.explanation import ComposedExplanation, Explanation
+    from hush.curator.explanation import Explanation
 
     if isinstance(chosen, Plan):
         return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
-    return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
+    return Explanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
