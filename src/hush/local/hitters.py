@@ -78,7 +78,11 @@ class HittersFound:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class HeavyHitters(ReadableRepr):
-    """A survey for the most common words."""
+    """A survey for the most common words.
+
+    >>> HeavyHitters(epsilon=4, length=8).rounds
+    8
+    """
 
     epsilon: Fraction
     """The local privacy of each person's one report."""

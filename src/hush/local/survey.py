@@ -173,8 +173,8 @@ class Form:
         if isinstance(mechanism, SubsetSelection):
             entries, size = report if isinstance(report, list) else [], mechanism.size
         # Not isinstance: True is an int in Python, but no mechanism reports it.
-        whole = all(type(entry) is int and 0 <= entry < limit for entry in entries)
-        return whole and len(entries) == len(set(entries)) == size
+        numbers = all(type(entry) is int and 0 <= entry < limit for entry in entries)
+        return numbers and len(entries) == len(set(entries)) == size
 
     def to_json(self) -> str:
         """Return the form as JSON."""
