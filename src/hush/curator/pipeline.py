@@ -154,7 +154,7 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
     if isinstance(question, str) and str(terms.dialect).lower() == "bigquery":
         from hush.query.sql.dialects import privacy_options
 
-        question, clause = privacy_options(question)
+        clause = privacy_options(question)
         unit, stated = clause.unit, dict[str, Any]()
         for name in ("epsilon", "delta", "max_groups"):
             number, value = getattr(clause, name), getattr(terms, name)
@@ -409,9 +409,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
     given = terms.given()
     if not isinstance(terms.question, str):
-        from hush.query.builder import tree
-
-        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
+        given |= {"question": str(terms.question), "parameters": terms.question.values}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")

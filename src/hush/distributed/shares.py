@@ -197,7 +197,8 @@ class SkellamShare(_Share):
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> int | npt.NDArray[Any]:
         """Draw one share, or an array of independent shares for a vector of counters."""
-        return noise.skellam(self.honest_variance / self.honest, size)
+        share: int | npt.NDArray[Any] = noise.skellam(self.honest_variance / self.honest, size)
+        return share
 
     @property
     def variance(self) -> float:
