@@ -72,6 +72,8 @@ Parts = tuple[tuple[Statistic, Fraction], ...]
 MOMENTS = {AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
 PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
+_CLIPPED = {AggregateKind.AVG} | MOMENTS
+"""Moments that are moved to the nearest end of their public range."""
 
 
 def added(*pairs: tuple[Parts, Fraction]) -> Parts:
@@ -162,79 +164,49 @@ class Centred(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
-    """c + Σ(x-c)/n, kept within the public bounds."""
-
-    total: Centred
-    count: Parts
-
-    def evaluate(self, values: Values) -> Floats:
-        """Return the answers."""
-        raw = combined(values, self.total.parts) / np.maximum(combined(values, self.count), 1)
-        return self._answer(np.clip(raw, *self.total.ends))
-
-    def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return plausible true values; see `around`."""
-        low, high = self.total.ends
-        total, count = combined(released, self.total.parts), combined(released, self.count)
-        sums = differences(total, combined(noise, self.total.parts))
-        counts = differences(count, combined(noise, self.count))
-        answers = total / np.maximum(count, 1)
-        # a count below 1/2 rounds to 0: the group may be empty, and then has no mean
-        unknown = count < 0.5
-        rounding = 0.5 if self.total.factor.rounds else 0.0  # in steps, as everything before `_answer`
-
-        def of(groups: Groups, draws: slice) -> Floats:
-            ratios = sums(groups, draws) / np.maximum(counts(groups, draws), 1)
-            truths = around(ratios, answers[groups], low, high)
-            if rounding:
-                # rounding to the grid moves the mean by half a step at most: away from the answer is the worst case
-                truths += rounding * np.where(truths < np.clip(answers[groups], low, high)[:, None], -1, 1)
-            return self._answer(unless_empty(truths, unknown[groups], low, high))
-
-        return Plausible(of, unknown, (float(self._answer(np.array(low))), float(self._answer(np.array(high)))))
-
-    def _answer(self, raw: Floats) -> Floats:
-        centre, step = float(self.total.centre), float(self.total.factor.step)
-        return np.asarray((centre + raw) * step)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Variance, covariance or correlation from centred sums of products."""
+    """A mean, variance, covariance or correlation from centred sums, and sums of products."""
 
     kind: AggregateKind
     count: Parts
     first: tuple[Centred, ...]
     """Σ(x-c) for each argument. The centre and the grid may be others than those of the products."""
-    second: tuple[Total, ...]
-    """Σ of (x-c)(y-c) for (x,x), or (x,y), or (x,y), (x,x), (y,y)."""
+    second: tuple[Total, ...] = ()
+    """Σ of (x-c)(y-c) for (x,x), or (x,y), or (x,y), (x,x), (y,y); none for a mean."""
+
+    @property
+    def inputs(self) -> list[Parts]:
+        """The count, the sums and the sums of products."""
+        return [self.count, *(total.parts for total in self.first), *(((product, _ONE),) for product in self.second)]
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers; NaN where a correlation is undefined."""
-        n = np.maximum(combined(values, self.count), 1)
-        sums = [combined(values, total.parts) for total in self.first]
-        return self._answer(self._raw(n, sums, [values[product] for product in self.second]), n)
+        numbers = [combined(values, parts) for parts in self.inputs]
+        raw = self._raw(numbers)
+        return self._answer(np.clip(raw, *self._range) if self.kind in _CLIPPED else raw, numbers[0])
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values; see `around`."""
-        count = combined(released, self.count)
-        counts = differences(count, combined(noise, self.count))
-        totals = [combined(released, total.parts) for total in self.first]
-        noises = [combined(noise, total.parts) for total in self.first]
-        sums = [differences(total, each) for total, each in zip(totals, noises, strict=True)]
-        products = [differences(released[product], noise[product]) for product in self.second]
-        # a sample variance or a correlation needs two rows
-        unknown = count < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
+        numbers = [combined(released, parts) for parts in self.inputs]
+        truths_of = [
+            differences(number, combined(noise, parts)) for number, parts in zip(numbers, self.inputs, strict=True)
+        ]
+        # a count below 1/2 rounds to 0, and of no rows there is no mean; sample variances and correlations need two
+        unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
         low, high = self._range
-        answers = self._raw(np.maximum(count, 1), totals, [released[product] for product in self.second])
+        answers = self._raw(numbers)
+        # in steps, as everything before `_answer`
+        rounding = 0.5 if self.kind is AggregateKind.AVG and self.first[0].factor.rounds else 0.0
 
         def of(groups: Groups, draws: slice) -> Floats:
-            n = np.maximum(counts(groups, draws), 1)
-            truths = self._raw(n, [each(groups, draws) for each in sums], [each(groups, draws) for each in products])
-            if self.kind in MOMENTS:
+            inputs = [each(groups, draws) for each in truths_of]
+            truths = self._raw(inputs)
+            if self.kind in _CLIPPED:
                 truths = around(truths, answers[groups], low, high)
-            return self._answer(unless_empty(truths, unknown[groups], low, high), n)
+            if rounding:
+                # rounding to the grid moves the mean by half a step at most: away from the answer is the worst case
+                truths += rounding * np.where(truths < np.clip(answers[groups], low, high)[:, None], -1, 1)
+            return self._answer(unless_empty(truths, unknown[groups], low, high), inputs[0])
 
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
@@ -251,12 +223,18 @@ class Moment:
         """The least and the largest result there can be: a variance is at most a quarter of the squared range."""
         if self.kind is AggregateKind.CORRELATION:
             return -1.0, 1.0
+        if self.kind is AggregateKind.AVG:
+            return self.first[0].ends
         x, y = self._factors
         largest = (x.last - x.first) * (y.last - y.first) / 4
         return (0.0 if self.kind in MOMENTS else -largest), largest
 
-    def _raw(self, n: Floats, sums: Sequence[Floats], products: Sequence[Floats]) -> Floats:
-        """Return the estimate from counts of at least 1, sums and products, before clipping."""
+    def _raw(self, inputs: list[Floats]) -> Floats:
+        """Return the estimate from a count, sums and products, before clipping."""
+        n = np.maximum(inputs[0], 1)
+        sums, products = inputs[1 : 1 + len(self.first)], inputs[1 + len(self.first) :]
+        if self.kind is AggregateKind.AVG:
+            return np.asarray(sums[0] / n)
         means = []
         for total, summed, factor in zip(self.first, sums, self._factors, strict=False):
             # around the centre of the products' factor, in that factor's steps
@@ -274,16 +252,15 @@ class Moment:
         # without spread in x or y a correlation is undefined
         return np.asarray(np.clip(central[0] / np.sqrt(np.where(spread == 0, np.nan, spread)), -1, 1))
 
-    def _answer(self, raw: Floats, n: Floats) -> Floats:
+    def _answer(self, raw: Floats, count: Floats) -> Floats:
         if self.kind is AggregateKind.CORRELATION:
             return raw
+        if self.kind is AggregateKind.AVG:
+            return np.asarray((float(self.first[0].centre) + raw) * float(self.first[0].factor.step))
         x, y = self._factors
-        scale = float(x.step * y.step)
-        result = np.clip(raw, *self._range) if self.kind in MOMENTS else raw
-        if self.kind in _SAMPLE:
-            # Bessel's correction
-            result = result * n / np.maximum(n - 1, 1)
-        return np.asarray(result * scale)
+        result = raw * float(x.step * y.step)
+        # Bessel's correction
+        return result * np.maximum(count, 1) / np.maximum(count - 1, 1) if self.kind in _SAMPLE else result
 
 
 def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:
@@ -308,22 +285,15 @@ def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, 
     return plausible
 
 
-Estimator = Linear | Mean | Moment | DrawnAggregate
+Estimator = Linear | Moment | DrawnAggregate
 
 
 def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
     """Return the numbers with noise of their own that an aggregate is made of."""
-    match estimator:
-        case Linear():
-            parts = estimator.parts
-        case Mean():
-            parts = (*estimator.total.parts, *estimator.count)
-        case Moment():
-            sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
-            return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
-        case _:
-            return frozenset([estimator])
-    return frozenset(statistic for statistic, factor in parts if factor)
+    if isinstance(estimator, DrawnAggregate):
+        return frozenset([estimator])
+    inputs = [estimator.parts] if isinstance(estimator, Linear) else estimator.inputs
+    return frozenset(statistic for parts in inputs for statistic, factor in parts if factor)
 
 
 _TINY = Fraction(1, 10**250)
@@ -404,7 +374,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             needs.statistics[summed] += _ONE
             needs.statistics[statistic] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
-            return Mean(total=centred, count=((statistic, _ONE),))
+            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((statistic, _ONE),))
         case AggregateKind.MODE:
             argument = aggregate.arguments[0]
             values = finite_values(argument.type)
@@ -440,7 +410,7 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
     products = kind in MOMENTS or kind in PAIRS
     sums = tuple(_centred(argument, weights[argument], source, needs, of_product=products) for argument in arguments)
     if kind is AggregateKind.AVG:
-        return Mean(total=sums[0], count=source.count)
+        return Moment(kind=kind, count=source.count, first=sums)
     if kind is AggregateKind.SUM:  # Σx = Σ(x-c) + c·n
         step = sums[0].factor.step
         return _sum(added((sums[0].parts, step), (source.count, sums[0].centre * step)), sums[0].factor)
