@@ -281,10 +281,15 @@ _LINEAR = {Op.NEGATE, Op.TO_DECIMAL, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
-    form = _form(plan, output)
-    factors = {index: factor for index, factor in (form or {}).items() if index is not None and factor}
-    too_large = any(abs(factor) > _LARGEST_FACTOR for factor in factors.values())
-    return None if form is None or too_large else factors
+    form, factors = _form(plan, output), {}
+    if form is None:
+        return None
+    for index, factor in form.items():
+        if index is not None and factor:
+            factors[index] = factor
+            if abs(factor) > _LARGEST_FACTOR:
+                return None
+    return factors
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:

@@ -36,6 +36,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +48,7 @@ from hush.query.expressions import Expression
 from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
+    FINE,
     Count,
     DistinctCount,
     DistinctTotal,
@@ -305,16 +308,18 @@ class Needs:
 
     weighted: bool
     """Whether units with many rows are weighted down."""
-    statistics: defaultdict[Noised, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
+    statistics: defaultdict[Noised, Fraction] = field(default_factory=partial(defaultdict, Fraction))
     choices: list[DrawnAggregate] = field(default_factory=list)
 
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
     """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down."""
     needs = Needs(weighted=weighted)
-    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
+    populations: list[Population] = []
     counted: dict[Population, list[Aggregate]] = {}
-    for aggregate, population in zip(aggregates, populations, strict=True):
+    for aggregate in aggregates:
+        population = Population.of(aggregate.where, aggregate.arguments)
+        populations.append(population)
         if aggregate.kind in _WEIGHED:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)
@@ -492,57 +497,53 @@ def _sources(
     """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
     chosen: dict[Population, CountSource | None] = {}
     demands: dict[Population, defaultdict[Expression | None, Fraction]] = {}
-    costs: dict[Population, float] = {}
+    costs: dict[Population, int] = {}
     for population, aggregates in counted.items():
         weights = demands[population] = defaultdict(Fraction)
+        separate: CountSource | None = None  # each sum from zero has weight 1, whose cube root is 1
+        cost = len(aggregates) * _UNIT
         for aggregate in aggregates:
             for argument, weight in _weights(aggregate).items():
                 weights[argument] += weight
-        options: list[tuple[float, CountSource | None]] = []
-        if all(aggregate.kind is AggregateKind.SUM for aggregate in aggregates):
-            # each sum from zero has weight 1, whose cube root is 1
-            options.append((float(len(aggregates)), None))
-        else:
-            count = Count.of(population, weighted=weighted)
-            options.append((_cost(weights), CountSource(count, population)))
+            if aggregate.kind is not AggregateKind.SUM:
+                times = FINE if weighted and not population.everything else 1
+                separate = CountSource(Count(population=population, times=times), population)
+        options = [(cost if separate is None else _cost(weights), separate)]
         for argument in weights:
             halves = None if argument is None else Halves.of(population, argument, weighted=weighted)
             if halves is not None:
-                cost = _cost(_halved(weights, halves.factor.expression))
-                options.append((cost, CountSource(halves, population)))
-        costs[population], chosen[population] = min(options, key=_rounded)
-    for wider in [population for population in demands if not population.not_null]:
+                options.append((_cost(weights, argument), CountSource(halves, population)))
+        # of sources that cost the same the first is taken
+        costs[population], chosen[population] = min(options, key=itemgetter(0))
+    for wider, wanted in demands.items():
         # the halves of one column that may be NULL may count all rows, if that costs less
-        shared: list[tuple[float, dict[Population, CountSource]]] = [(0.0, {})]
-        sums: _Weights = {argument: weight for argument, weight in demands[wider].items() if argument is not None}
+        shared: list[tuple[int, dict[Population, CountSource]]] = [(0, {})]
         for population, weights in demands.items():
-            if population.where != wider.where or len(population.not_null) != 1:
+            if wider.not_null or population.where != wider.where or len(population.not_null) != 1:
                 continue
             (argument,) = population.not_null
             if argument not in weights:
                 continue
             halves = Halves.of(replace(population, within=wider), argument, weighted=weighted)
             if halves is not None:
-                cost = _cost(_halved(weights, argument, others=demands[wider][None])) + _cost(sums)
+                cost = _cost(weights, argument, others=wanted[None]) + _cost({**wanted, None: Fraction(0)})
                 both = {population: CountSource(halves, halves.above.population), wider: CountSource(halves, wider)}
                 shared.append((cost - costs[population] - costs[wider], both))
-        chosen |= min(shared, key=_rounded)[1]
+        chosen |= min(shared, key=itemgetter(0))[1]
     return chosen
 
 
-def _halved(weights: _Weights, halved: Expression, others: Fraction = Fraction(0)) -> _Weights:
-    """Return the weights where the halves of one argument count the rows, and those outside, of COUNT(*), too."""
-    kept: dict[Expression | None, Fraction] = {
-        argument: weight for argument, weight in weights.items() if argument is not None
-    }
-    return {**kept, halved: 2 * (weights[halved] + weights[None]) + 3 * others}
+_UNIT = 10**9  # costs are whole numbers: a tie must not depend on the last digits of cube roots
 
 
-def _cost(weights: _Weights) -> float:
-    return sum(math.cbrt(weight) for weight in weights.values())
-
-
-def _rounded(option: tuple[float, object]) -> float:
-    """Return the cost to compare by: of options that cost the same, the first is taken."""
-    # cube roots of floats differ in the last digits; a tie must not depend on them
-    return round(option[0], 9)
+def _cost(weights: _Weights, halved: Expression | None = None, others: Fraction = Fraction(0)) -> int:
+    """Return the cost Σw^{1/3}; where halves of one argument count the rows, and ``others`` of COUNT(*), with them."""
+    cost = 0.0
+    for argument, weight in weights.items():
+        if halved is None:
+            cost += math.cbrt(weight)
+        elif argument == halved:
+            cost += math.cbrt(2 * (weight + weights[None]) + 3 * others)
+        elif argument is not None:
+            cost += math.cbrt(weight)
+    return round(cost * _UNIT)
