@@ -335,14 +335,13 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
 
 def _check_sizes(needs: Needs) -> None:
     """Refuse factors that, alone or multiplied, overflow or underflow a float."""
-    lines = [choice.histogram for choice in needs.choices if isinstance(choice.histogram, LineHistogram)]
-    factors: list[tuple[Factor, ...]] = [(line.factor,) for line in lines]
+    factors: list[tuple[Factor, ...]] = []
+    for choice in needs.choices:
+        factors += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
     for noised in needs.statistics:
-        for statistic in members(noised):
-            if isinstance(statistic, Total):
-                factors.append(statistic.factors)
-            elif isinstance(statistic, DistinctTotal):
-                factors.append((statistic.factor,))
+        statistic = members(noised)[0]
+        if isinstance(statistic, Total | DistinctTotal):
+            factors.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
     for product in factors:
         step, largest = Fraction(1), 1
         for factor in product:
