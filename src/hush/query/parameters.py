@@ -150,21 +150,16 @@ class Binder:
         return listed
 
     def written(self) -> str:
-        """Return the used values as SQL comments, to append to the text of the question."""
-        if not self._used:
-            return ""
+        """Return the values as SQL comments, to append to the question's text; refuse those that it does not use."""
         names = sorted(self._used) if self._named else sorted(self._used, key=int)
-        return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
-
-    def check_all_used(self) -> None:
-        """Refuse values that no ``?`` or ``$name`` stands for."""
-        if len(self._used) < len(self._values):
+        if len(names) < len(self._values):
             unused = [name for name in self._values if name not in self._used]
             which = ", ".join(f"${name}" for name in unused) if self._named else f"the last {len(unused)} of them"
             raise QuestionError(
-                f"The question uses {len(self._used)} parameters; got {len(self._values)}.",
+                f"The question uses {len(names)} parameters; got {len(self._values)}.",
                 f"Leave {which} out, or write a ? or $name for each.",
             )
+        return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
 
 
 def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.datetime | None:

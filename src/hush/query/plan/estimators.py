@@ -139,7 +139,7 @@ class Linear:
     @property
     def on_grid(self) -> bool:
         """Whether the sum is on the grid as it is, so that nothing is rounded."""
-        return all((factor / self.grid).denominator == 1 for _, factor in self.parts)
+        return {(factor / self.grid).denominator for _, factor in self.parts} <= {1}
 
     def widened(self, half_width: Fraction) -> Fraction:
         """Return the half-width of the answers from that of the noise: rounding to the grid adds half a step at most.
@@ -189,7 +189,7 @@ class Moment:
         return self._answer(np.clip(raw, *self._range) if self.kind in _CLIPPED else raw, numbers[0])
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return plausible true values; see `around`."""
+        """Return plausible true values."""
         numbers = [combined(released, parts) for parts in self.inputs]
         truths_of = [
             differences(number, combined(noise, parts)) for number, parts in zip(numbers, self.inputs, strict=True)
@@ -198,18 +198,25 @@ class Moment:
         unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
         low, high = self._range
         answers = self._raw(numbers)
-        # in steps, as everything before `_answer`
+        # rounding to the grid moves the mean by half a step at most; in steps, as everything before `_answer`
         rounding = 0.5 if self.kind is AggregateKind.AVG and self.first[0].factor.rounds else 0.0
 
         def of(groups: Groups, draws: slice) -> Floats:
             inputs = [each(groups, draws) for each in truths_of]
-            truths = self._raw(inputs)
+            truths, answer = self._raw(inputs), answers[groups][:, None]
             if self.kind in _CLIPPED:
-                truths = around(truths, answers[groups], low, high)
-            if rounding:
-                # rounding to the grid moves the mean by half a step at most: away from the answer is the worst case
-                truths += rounding * np.where(truths < np.clip(answers[groups], low, high)[:, None], -1, 1)
-            return self._answer(unless_empty(truths, unknown[groups], low, high), inputs[0])
+                # moving an answer to the end of its public range brings it closer to the truth, which lies there, but
+                # takes nothing from the noise: plausible truths move along; if they were cut instead, an answer far
+                # outside would look sure
+                inside = np.clip(answer, low, high)
+                truths = np.clip(truths + (inside - answer), low, high)
+                # away from the answer is the worst case
+                truths = truths + rounding * np.where(truths < inside, -1, 1) if rounding else truths
+            if unknown[groups].any():
+                # of no rows there is no truth, and however little noise there is, nothing is known: both ends by turns
+                truths[unknown[groups], 0::2] = low
+                truths[unknown[groups], 1::2] = high
+            return self._answer(truths, inputs[0])
 
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
@@ -264,28 +271,6 @@ class Moment:
         result = raw * float(x.step * y.step)
         # Bessel's correction
         return result * np.maximum(count, 1) / np.maximum(count - 1, 1) if self.kind in _SAMPLE else result
-
-
-def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:
-    """Shift plausible truths (one row per group) along with an answer clipped to its public range, and clip them.
-
-    Moving the answer brings it closer to the truth, which lies in the range, but takes nothing from the noise: the
-    plausible truths move along with it. Where they were cut at the range instead, an answer far outside of it would
-    look sure.
-    """
-    plausible += (np.clip(released, low, high) - released)[:, None]
-    return np.clip(plausible, low, high, out=plausible)
-
-
-def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, high: float) -> Floats:
-    """Put both ends of the public range, by turns, into the rows of groups that have fewer rows than are needed.
-
-    Of no rows there is no truth, and however little noise there is, nothing is known of it.
-    """
-    if unknown.any():
-        plausible[unknown, 0::2] = low
-        plausible[unknown, 1::2] = high
-    return plausible
 
 
 Estimator = Linear | Moment | DrawnAggregate
