@@ -156,9 +156,7 @@ class GroupColumns:
         """Return the half-widths of an output in some groups."""
         if not errs(self.plan, expression):
             return [None] * len(places)
-        columns = self if len(places) == len(self.released.keys) and (np.diff(places) == 1).all() else None
-        groups = self.take(places.tolist()) if columns is None else columns
-        return widths_at(confidence, [expression], groups)[expression]
+        return widths_at(confidence, [expression], self.take(places.tolist()))[expression]
 
     def truths(self, draws: int) -> Mapping[int, Array]:
         """Return plausible truths of each aggregate, a row for each draw, in which every group has noise of its own.

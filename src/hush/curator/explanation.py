@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 from hush.accounting.events import Event
-from hush.core import Number, positive
 from hush.core.format import ToldInLines, decimal, figure
 from hush.curator.answer import Money
 from hush.ledger.budgets import Outlook
@@ -184,13 +183,6 @@ class Explanation(ToldInLines):
         if tighter:
             lines += ["at tighter limits there is less noise, but more of a unit is left out:", *tighter]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
-
-    def suppose(self, rows: Number) -> dict[str, float]:
-        """Return the half-widths in a group of ``rows`` rows; those of averages are about the largest possible."""
-        number = float(positive(rows, "rows"))
-        averages = {name: error / number for name, error in self.errors_times_rows().items()}
-        half_widths = {name: error for name, error in self.errors().items() if error is not None}
-        return half_widths | averages
 
     def _limits_to_json(self) -> dict[str, int]:
         """Return the widest limits of its questions."""
