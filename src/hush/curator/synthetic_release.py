@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -152,11 +150,6 @@ class SyntheticRelease(WholeRelease):
         """The certified distance of every pair of columns from the data; None if no certificate was bought."""
         return self.synthetic.quality
 
-    @property
-    def measurements(self) -> bytes:
-        """The measurements, as they are stored with the receipt."""
-        return self.kept
-
     def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
         """Write the rows as .csv or .parquet."""
         target, table = Path(path), self.table if rows is None else self.rows(rows, seed=seed)
@@ -167,11 +160,8 @@ class SyntheticRelease(WholeRelease):
                     pq.write_table(table, target)
             case ".csv":
                 arrow_csv = optional("pyarrow.csv", "arrow")
-                header = io.StringIO()
-                csv.writer(header, lineterminator="\n").writerow(table.column_names)
-                with writing(str(target)), target.open("wb") as file:
-                    file.write(header.getvalue().encode())
-                    arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
+                with writing(str(target)):
+                    arrow_csv.write_csv(table, target)
             case _:
                 raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
 
