@@ -180,19 +180,18 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", 
         fitting = ", ".join(other.value for other in possible)
         raise HushError(f"this answer cannot be drawn as {kind.value}; take one of: {fitting}")
     chosen, kind = kind, kind or possible[0]
-    points, aside, (lower, upper) = [], [], values.limits
+    points, aside = [], []
     for row, value in enumerate(values.values):
         if value is None:
             continue
         error = None if values.errors is None else values.errors[row]
         low, high = values.interval(row) or (None, None)
-        end = value if lower is None else max(value, lower)
         cells = tuple(key.values[row] for key in keys)
         point = Point(
             keys=cells,
             labels=(*map(label, cells), "", ""),
             value=value,
-            end=end if upper is None else min(end, upper),
+            end=values.possible(value),
             low=low,
             high=high,
             tells=values.tells(row),
