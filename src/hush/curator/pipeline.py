@@ -128,9 +128,9 @@ def explain(session: AnalystSession, terms: QuestionTerms, accounts: Accounts | 
         question_plan = plan(question, data_set, accounts, terms)
         outlook, tighter = accounts.outlook(question_plan.events), []
         if isinstance(question_plan, Plan) and question_plan.epsilon:  # a free question has no error to be traded
-            for limits in question_plan.exact_query.limits.rungs():
+            for max_rows, max_groups in question_plan.exact_query.limits.rungs():
                 paid = replace(terms, epsilon=question_plan.epsilon, accuracy=None, confidence=question_plan.confidence)
-                paid = replace(paid, max_rows=limits.max_rows, max_groups=limits.max_groups)
+                paid = replace(paid, max_rows=max_rows, max_groups=max_groups)
                 tighter.append(plan(question, data_set, accounts, paid))
         return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
 
