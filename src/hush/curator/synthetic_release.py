@@ -32,6 +32,7 @@ from hush.curator.session import AnalystSession
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
 from hush.query.types import Kind
+from hush.report import files
 from hush.report.columns import shown
 from hush.synth import (
     Certificate,
@@ -160,8 +161,11 @@ class SyntheticRelease(WholeRelease):
                     pq.write_table(table, target)
             case ".csv":
                 arrow_csv = optional("pyarrow.csv", "arrow")
-                with writing(str(target)):
-                    arrow_csv.write_csv(table, target)
+                # without quotes around the names, which Arrow's own header has
+                header = ",".join(map(files.cell, table.column_names)) + "\n"
+                with writing(str(target)), target.open("wb") as file:
+                    file.write(header.encode())
+                    arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
             case _:
                 raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")
 
