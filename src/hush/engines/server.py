@@ -27,11 +27,11 @@ import numpy.typing as npt
 from hush.engines.duckdb.connection import DuckDBSession, Watchdog
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
-from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_values
+from hush.engines.sql.keys import Axis, numbered_values
 from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.engines.sql.render import Statement, render
-from hush.engines.sql.statements import Columns, Groups, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import Columns, ReleasedStatement, Row, Statements
 from hush.engines.sql.values import SqlType
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.engines.unread import Unread, count_cells
@@ -186,12 +186,7 @@ class ServerConnection(SqlConnection):
         with self.server.transaction() as transaction:
             return transaction.fetch(render(query, self.dialect, views=f"hush_{next(_QUESTIONS)}", limited=False), {})
 
-    def resolve(
-        self,
-        statements: Sequence[Statement],
-        released: ReleasedStatement | None = None,  # noqa: ARG002 - DuckDB computes it, as it does everywhere
-        keys: Select | None = None,  # noqa: ARG002 - chosen keys are parameters
-    ) -> None:
+    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:  # noqa: ARG002
         if max((len(statement.text) for statement in statements), default=0) > self.dialect.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
@@ -211,28 +206,19 @@ class ServerConnection(SqlConnection):
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Choose groups from the stream of all, and compute the other statistics of the chosen ones."""
-        main, parameters = prepared.main, prepared.rows.lists.parameters
+        main = prepared.main
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         units, groups_wanted = main.labels.index("units"), []
         with self.server.transaction() as transaction:
-            for batch in transaction.stream(main, parameters, AT_ONCE):
+            for batch in transaction.stream(main, prepared.rows.lists.parameters, AT_ONCE):
                 counts = np.array([int(row[units]) for row in batch], dtype=np.int64)
                 picked = np.ones(len(batch), dtype=np.bool_) if choose is None else choose(counts)
                 groups_wanted += [row for row, is_chosen in zip(batch, picked.tolist(), strict=True) if is_chosen]
-            key_count = len(prepared.rows.keys)
             # by key, NULL last, so that the answer does not show the server's own order
             groups_wanted.sort(
-                key=lambda row: tuple((cell is None, 0 if cell is None else cell) for cell in row[:key_count])
+                key=lambda row: [(cell is None, 0 if cell is None else cell) for cell in row[: len(prepared.rows.keys)]]
             )
-            key_lists: dict[int, list[Any]] = {CHOSEN_PARAMETER: list(range(len(groups_wanted)))}
-            key_lists |= {
-                CHOSEN_PARAMETER + 1 + index: [row[index] for row in groups_wanted] for index in range(key_count)
-            }
-            # fetched one by one inside the transaction, so all statements see the rows that the groups came from
-            results = (transaction.fetch(statement, {**parameters, **key_lists}) for statement in prepared.others)
-            groups = Groups(keys=[row[:key_count] for row in groups_wanted], grouped=True)
-            numbered = [(index, *row) for index, row in enumerate(groups_wanted)]
-            return groups.exact(prepared, [NUMBER, *main.labels], numbered, results)
+            return prepared.chosen(groups_wanted, transaction.fetch)
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         labels = prepared.statement.labels

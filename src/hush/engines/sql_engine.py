@@ -25,7 +25,7 @@ from hush.engines.protocol import Choose, CodedRows, Effort, Exact, Pace
 from hush.engines.public_tables import public_axes, with_public_ranges
 from hush.engines.sql.bounding import FreshRows, Reads
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.keys import Lists, every_key, size
+from hush.engines.sql.keys import Lists, size
 from hush.engines.sql.nodes import Select
 from hush.engines.sql.relations import UNIT, Bounds, Catalogue, unit_type
 from hush.engines.sql.render import Statement, render
@@ -93,13 +93,8 @@ class SqlConnection(ABC):
         """Run a query over public tables."""
 
     @abstractmethod
-    def resolve(
-        self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
-    ) -> None:
-        """Let the engine resolve statements without running them, and refuse those that it cannot.
-
-        ``keys`` stands for the private keys that some of them read once these are chosen.
-        """
+    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
+        """Let the engine resolve statements without running them, and refuse those that it cannot."""
 
     @abstractmethod
     def results(self, prepared: Statements) -> Sequence[list[Row]]:
@@ -215,10 +210,7 @@ class SqlEngine:
     def prepare(self, plan: Plan) -> Statements:
         """Return all statements that a plan may need, which the engine understands."""
         prepared = self.render(plan)
-        # other statements read chosen keys, of which there are none before the charge: all keys stand in for them
-        private = plan.exact_query.count_units and prepared.main is not None and prepared.others
-        keys = every_key(prepared.main.query, prepared.rows.keys) if private and prepared.main is not None else None
-        self.connection.resolve(prepared.statements, prepared.released, keys)
+        self.connection.resolve(prepared.statements, prepared.released)
         return prepared
 
     def execute(self, prepared: Statements, choose: Choose | None = None) -> Exact:

@@ -233,7 +233,8 @@ class Layout(NamedTuple):
 
     columns: Mapping[str, tuple[str, Value]]
     """The stored column's name and its value; a number on a grid is stored as its index."""
-    keys: Sequence[str]
+    keys: Mapping[str, SqlType]
+    """The key columns, with their forms."""
 
     @classmethod
     def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
@@ -243,7 +244,7 @@ class Layout(NamedTuple):
         for label in sorted(labels):
             indexed = rows.source.columns.get(index_of(label))
             columns[label] = (f"c{len(columns)}", indexed or rows.source.columns[label])
-        return cls(columns, rows.keys)
+        return cls(columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
 
     def table_of(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
@@ -258,7 +259,7 @@ class Layout(NamedTuple):
         """Return the stored table as a relation."""
         # names of their own, since a column of the question may be called k0 or n
         cells: dict[str, Value] = {
-            OwnName(f"key {label}"): Value(column(label, "s"), SqlType.TEXT) for label in self.keys
+            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in self.keys.items()
         }
         cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
         for label, (stored, value) in self.columns.items():
@@ -283,7 +284,7 @@ class StoredRows:
         self.looked_up = 0
         self.source, self.known = staged(layout.rendered(table), reads.expressions)
         self.keys = list(layout.keys)
-        self.private_keys = dict.fromkeys(self.keys, SqlType.TEXT)  # of whatever form: they are compared in DuckDB
+        self.private_keys = layout.keys
         self.above: int | None = None
         self.most: int | None = None
 

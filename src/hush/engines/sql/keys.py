@@ -5,7 +5,7 @@ other keys fall out where the number is given.
 
 Private keys become numbers once they are chosen, and rows of other groups fall out. This happens *after* the rows were
 bounded: which groups of a unit are kept depends on that unit's rows alone, and never on which keys were chosen. The
-chosen keys and their numbers lie in a table of the session's own.
+chosen keys and their numbers are parameters of the statements that read them.
 
 **Grids.** What leaves the engine of a number is its index on the grid that the plan declares, clamped there
 (`grid_index`).
@@ -26,7 +26,6 @@ from hush.engines.sql.nodes import (
     ParameterRows,
     Scalar,
     Select,
-    TableName,
     both,
     case,
     column,
@@ -202,31 +201,18 @@ def size(axes: Sequence[Axis]) -> int:
     return prod([len(axis.values) for axis in axes])
 
 
-NUMBER = "number"
-"""The number of a chosen key."""
+CHOSEN = 10**6
+"""The parameters of chosen keys: their numbers, and after it the key columns; every key is there once."""
 
 
-CHOSEN = "chosen"
-"""The table of the chosen keys: their numbers and the key columns; every key is there once."""
-CHOSEN_PARAMETER = 10**6
-"""The parameters of chosen keys, where they are no table: their numbers, and after it the key columns."""
-
-
-def numbered_by_choice(rows: Select, keys: Mapping[str, SqlType], dialect: Dialect) -> Select:
+def numbered_by_choice(rows: Select, keys: Mapping[str, SqlType]) -> Select:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
-    labels = [label for label in rows.labels if label not in keys]
     # not an equality, because NULL may be a chosen key
     is_chosen = both([column(key, "t").matches(column(key, "c"), form.value) for key, form in keys.items()])
-    cells = columns_of(labels)
-    types = ("BIGINT", *(form.value for form in keys.values()))
-    lists = tuple(enumerate(types, CHOSEN_PARAMETER))
-    chosen = TableName(CHOSEN, "c") if dialect.keeps_keys else ParameterRows(lists, "c", (NUMBER, *keys))
-    return select([column(NUMBER, "c").alias("k"), *cells], rows).joined(chosen, "inner", is_chosen)
-
-
-def every_key(main: Select, keys: Sequence[str]) -> Select:
-    """Return all keys as if they were chosen, so that other statements can be resolved before anything is chosen."""
-    return select([integer(0).alias(NUMBER), *columns_of(keys)], main)
+    cells = columns_of([label for label in rows.labels if label not in keys])
+    lists = tuple(enumerate(("BIGINT", *(form.value for form in keys.values())), CHOSEN))
+    chosen = ParameterRows(lists, "c", ("number", *keys))
+    return select([column("number", "c").alias("k"), *cells], rows).joined(chosen, "inner", is_chosen)
 
 
 def numbered_values(axis: Axis, form: SqlType) -> dict[Any, int]:

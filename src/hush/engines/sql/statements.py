@@ -38,7 +38,7 @@ be too long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +61,7 @@ from hush.engines.sql.bounding import (
 )
 from hush.engines.sql.dialect import DUCKDB, Dialect
 from hush.engines.sql.keys import (
+    CHOSEN,
     Axis,
     Lists,
     grid_index,
@@ -345,7 +346,7 @@ class OtherWriter:
 
     def _only(self, rows: Select) -> Select:
         """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.private_keys, self._rows.dialect) if self._numbered else rows
+        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
 
     def distinct(self, statistic: Distinct) -> Select:
         """Return the statement for one count or sum of distinct values: the key columns and ``s``."""
@@ -621,6 +622,22 @@ class Statements(NamedTuple):
     def statements(self) -> list[Statement]:
         """All statements, in an order that depends on the plan alone."""
         return [*([] if self.main is None else [self.main]), *self.others]
+
+    def chosen(self, rows: list[Row], fetch: Callable[[Statement, Mapping[int, list[Any]]], list[Row]]) -> Exact:
+        """Return the exact integers of chosen groups, from their rows of the main statement, in the order of keys."""
+        assert self.main is not None  # noqa: S101 - it counts the units by which keys are chosen
+        key_lists: dict[int, list[Any]] = {CHOSEN: list(range(len(rows)))}
+        for index, form in enumerate(self.rows.private_keys.values()):
+            # wide ones as texts, as in lists of public keys
+            keys = [str(row[index]) if form is SqlType.WIDE and row[index] is not None else row[index] for row in rows]
+            key_lists[CHOSEN + 1 + index] = keys
+        parameters = {**self.rows.lists.parameters, **key_lists}
+        # fetched one by one, in the transaction that the groups came from
+        results = (fetch(statement, parameters) for statement in self.others)
+        groups = Groups(keys=[row[: len(self.rows.keys)] for row in rows], grouped=True)
+        return groups.exact(
+            self, ["k", *self.main.labels], [(number, *row) for number, row in enumerate(rows)], results
+        )
 
     def over(self, stored: StoredRows) -> list[Statement]:
         """Return statements that compute the same as `statements` from stored rows."""
