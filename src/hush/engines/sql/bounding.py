@@ -155,47 +155,37 @@ class FreshRows:
         keys = zip(self.keys, self.exact_query.keys, strict=True)
         return {label: key_value(self.known[value], value.type, self.dialect).form for label, (_, value) in keys}
 
-    def plain(self, cells: Sequence[Named]) -> Select:
-        """Return all rows: u, the key (numbered, if it is public), and the given cells."""
+    def plain(self, cells: Sequence[Named], *, numbered: bool = True) -> Select:
+        """Return all rows: u, the key (numbered, if it is public, or k0, k1, … as it is), and the given cells."""
         query = select([], self.source.query)
         # where every row is a unit of its own, nobody asks which
         columns: list[Named] = [] if self._alone else [column(UNIT, "t")]
-        if self.axes:
-            parts: list[Scalar] = []
-            for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes, strict=True)):
-                query, number = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
-                parts.append(number)
-            columns.append(code(parts, self.axes).alias("k"))
+        keys = [(self.known[expression], expression.type) for _, expression in self.exact_query.keys]
+        if self.axes and numbered:
+            query, number = self._numbered([value for value, _ in keys], query)
+            columns.append(number)
         else:
-            for label, (_, expression) in zip(self.keys, self.exact_query.keys, strict=True):
-                columns.append(key_value(self.known[expression], expression.type, self.dialect).sql.alias(label))
+            raw = [key_value(value, type_, self.dialect).sql for value, type_ in keys]
+            columns += [key.alias(f"k{index}") for index, key in enumerate(raw)]
         # rows that are only counted need some column all the same
         return query.showing([*columns, *cells] or [integer(1).alias("one")])
 
-    def raw(self, cells: Sequence[Named]) -> Select:
-        """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
-        query = select([], self.source.query)
-        columns: list[Named] = []
-        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes or (), strict=True)):
-            if axis.line() is not None:
-                query, key = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
-            else:
-                key = key_value(self.known[expression], expression.type, self.dialect).sql
-            columns.append(key.alias(f"r{index}"))
-        return query.showing([*columns, *cells])
-
     def renumbered(self, groups: Select, labels: Sequence[str]) -> Select:
-        """Return groups of raw rows with their number k and the columns named: fewer lookups than rows."""
-        query = select([], groups)
-        parts: list[Scalar] = []
-        axes = self.axes or ()
-        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, axes, strict=True)):
-            part: Scalar = column(f"r{index}", "t")
-            if axis.line() is None:
-                key = Value(part, key_value(self.known[expression], expression.type, self.dialect).form)
-                query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
+        """Return groups by keys as they are with their number k and the columns named: fewer lookups than rows."""
+        keys = [
+            replace(key_value(self.known[expression], expression.type, self.dialect), sql=column(f"k{index}", "t"))
+            for index, (_, expression) in enumerate(self.exact_query.keys)
+        ]
+        query, number = self._numbered(keys, select([], groups))
+        return query.showing([number, *columns_of(labels)])
+
+    def _numbered(self, keys: Sequence[Value], query: Select) -> tuple[Select, Named]:
+        """Return rows without those that have other keys than the public ones, and the number k of their keys."""
+        parts, axes = [], self.axes or ()
+        for index, (key, axis) in enumerate(zip(keys, axes, strict=True)):
+            query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
             parts.append(part)
-        return query.showing([code(parts, axes).alias("k"), *columns_of(labels)])
+        return query, code(parts, axes).alias("k")
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
         """Return the rows of each unit's first groups.

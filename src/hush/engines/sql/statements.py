@@ -172,8 +172,8 @@ class MainWriter:
         answers = self._answers()
         if not rows.axes:
             return select([*self._keys, *answers], rows.plain(self._named)).grouped(self._keys)
-        raw = [column(f"r{index}", "t") for index in range(len(self._exact_query.keys))]
-        groups = select([*raw, *answers], rows.raw(self._named)).grouped(raw)
+        raw = columns_of([f"k{index}" for index in range(len(self._exact_query.keys))])
+        groups = select([*raw, *answers], rows.plain(self._named, numbered=False)).grouped(raw)
         return rows.renumbered(groups, [answer.name for answer in answers])
 
     def by_rows(self) -> Select:
