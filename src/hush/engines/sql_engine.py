@@ -85,10 +85,6 @@ class SqlConnection(ABC):
         return None
 
     @abstractmethod
-    def lists(self) -> Lists:
-        """Return lists for a new question."""
-
-    @abstractmethod
     def public(self, query: Select) -> list[Row]:
         """Run a query over public tables."""
 
@@ -172,7 +168,7 @@ class SqlEngine:
         spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
         axes, shown = public_axes(plan.exact_query, catalogue, fetch)
         reads = Reads.of([*plan.exact_query.statistics, *[draw.choices[0] for draw in plan.draws]])
-        lists = self.connection.lists()
+        lists = Lists()
 
         def write(bounds: Bounds) -> tuple[tuple[FreshRows, Any], Cost]:
             # everything is written anew for other bounds: how much of a text is read is part of each statement
@@ -243,7 +239,7 @@ class SqlEngine:
         """
         self.connection.refresh()
         spread = check_fanout(plan.relation, self._catalogue, self.connection.public)
-        lists, kind = self.connection.lists(), unit_type(self._catalogue)
+        lists, kind = Lists(), unit_type(self._catalogue)
 
         def write(bounds: Bounds) -> tuple[Select, Cost]:
             query, rows = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)

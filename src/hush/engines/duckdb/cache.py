@@ -6,10 +6,6 @@ None of it changes an answer or a price: an engine that keeps nothing returns th
 as its engine, and an engine has one schema for life: a policy that changes gets a new engine, and with it an empty
 cache.
 
-**Tables of public keys** (`HeldLists`), which rows are joined with to number them, are made when a question first needs
-them, and kept like everything else. A question that uses one holds it meanwhile; one that is too large to be kept goes
-with its question. Names are never used twice, since kept results are found by the text of their statements.
-
 **Bounded rows** (`BoundedTables`) are kept inside the engine for the next question on the same groups. Most of the work
 of a question about units with many rows is to find each unit's first groups. That depends on the relation, the keys,
 the number of groups and the engine's hash key, and not on what is counted or summed. So from the *second* question on
@@ -36,21 +32,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hush.engines.errors import log
 from hush.engines.sql.bounding import Layout, Reads, StoredRows
 from hush.engines.sql.dialect import DUCKDB
-from hush.engines.sql.keys import Axis, numbered_values
-from hush.engines.sql.nodes import From, Parameter, call, count, read, select
+from hush.engines.sql.nodes import count, select
 from hush.engines.sql.relations import Catalogue
-from hush.engines.sql.render import text_of
-from hush.engines.sql.statements import Statements
+from hush.engines.sql.render import Statement, plain, render
+from hush.engines.sql.statements import Row, Statements
 from hush.engines.sql.values import SqlType
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column
@@ -58,10 +52,6 @@ from hush.query.plan.stability import Units
 from hush.query.relations import Filter, Relation, Scan, pruned, used
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind
-from hush.query.types import Value as Constant
-
-if TYPE_CHECKING:
-    import duckdb
 
 
 @dataclass(slots=True, eq=False)
@@ -85,11 +75,7 @@ class Cache:
         self._items: OrderedDict[Hashable, CacheEntry] = OrderedDict()
         self.size = 0
         """How many bytes are kept, as far as is known."""
-        self.numbers = itertools.count()
-        """The numbers of tables."""
-        self.making = threading.Lock()
-        # reentrant: a question's lists are released when it is collected, perhaps while this thread holds the lock
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Any:
         """Return the value under a key, or None."""
@@ -148,55 +134,6 @@ class Cache:
             self._drop(item.table)
 
 
-_TABLE, _VALUE = 2**13, 128
-"""About how many bytes a table takes in memory, and a value there and in Python."""
-
-
-class HeldLists:
-    """The lists of one question: they stay as long as this object does; ``connect`` gives a connection."""
-
-    def __init__(self, cache: Cache, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
-        self._cache = cache
-        self._connect = connect
-        self._held: dict[tuple[Sequence[Constant], SqlType], str] = {}
-        self._items: list[CacheEntry] = []
-        # when the process ends, the engine and its tables go by themselves
-        weakref.finalize(self, _release, cache, self._items).atexit = False
-        self.views = "view"
-        self.parameters: dict[int, list[Any]] = {}
-
-    def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
-        """Return a table that holds an axis's values k, in a form, and their numbers c, to select from under a name."""
-        table = self._held.get((axis.values, form))
-        if table is None:
-            with self._cache.making:  # made once, however many ask for it
-                entry = self._cache.hold(("list", axis.values, form)) or self._made(axis, form)
-            self._items.append(entry)
-            table = self._held[axis.values, form] = entry.value
-        return read(table, label)
-
-    def _made(self, axis: Axis, form: SqlType) -> CacheEntry:
-        """Return a new list's table as an item that stays until it is released."""
-        table = f"list_{next(self._cache.numbers):015d}"  # always as long: a statement's length tells of no other
-        numbers = numbered_values(axis, form)
-        # wide ones as texts, for the driver would hand over some of them as floats
-        wide = form is SqlType.WIDE
-        values = [str(value) if wide and value is not None else value for value in numbers]
-        lists = Parameter(1).cast(f"{form.value}[]"), Parameter(2).cast("INTEGER[]")
-        rows = select([call("unnest", lists[0]).alias("k"), call("unnest", lists[1]).alias("c")])
-        with closing(self._connect()) as connection:
-            connection.execute(DUCKDB.created("TABLE", table, text_of(rows)), [values, list(numbers.values())])
-        size = _TABLE + _VALUE * len(axis.values)
-        kept = size <= self._cache.limit and self._cache.put(("list", axis.values, form), table, size, table=table)
-        # not kept: marked as gone, so that the table is dropped when its question ends
-        return kept or CacheEntry(table, 0, table, users=1, gone=True)
-
-
-def _release(cache: Cache, items: list[CacheEntry]) -> None:
-    while items:
-        cache.release(items.pop())
-
-
 _MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
 _NUMBER, _TEXT, _WISH = 8, 48, 2**10
 """About how many bytes a number, a text and a wish take."""
@@ -220,10 +157,11 @@ class _Table(NamedTuple):
 class BoundedTables:
     """The tables of bounded rows of one engine."""
 
-    def __init__(self, cache: Cache, execute: Callable[[str], list[tuple[int, ...]]]) -> None:
+    def __init__(self, cache: Cache, fetch: Callable[[Statement, Mapping[int, Any]], list[Row]]) -> None:
         self._cache = cache
-        self._execute = execute
+        self._fetch = fetch
         self._making = threading.Lock()
+        self._numbers = itertools.count(1)
 
     @contextmanager
     def rows(
@@ -276,29 +214,32 @@ class BoundedTables:
         """Return a new table of a plan's bounded rows; None if there is no room for it."""
         own = prepared.plan.exact_query.relation
         wide = widened(own, catalogue)
-        plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
+        short = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
-        for relation, names in ((wide, prepared.rows.reads.names | plain), (own, prepared.rows.reads.names)):
+        for relation, names in ((wide, prepared.rows.reads.names | short), (own, prepared.rows.reads.names)):
             types = columns_of(relation)
             reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
             fresh = prepared.rows.reading(reads, relation)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
-                wish.rows = self._execute(text_of(select([count()], fresh.plain([]))))[0][0]
+                every_row = render(select([count()], fresh.plain([])), DUCKDB)
+                wish.rows = int(self._fetch(every_row, fresh.lists.parameters)[0][0])
             forms = [SqlType.TEXT, *layout.keys.values(), *(value.form for _, value in layout.columns.values())]
             width = sum([_TEXT if form is SqlType.TEXT else _NUMBER for form in forms])
             if wish.rows * width > self._cache.limit:
                 continue
-            name = f"bounded_{next(self._cache.numbers)}"
+            name = f"bounded_{next(self._numbers)}"
             before = self._used()
-            self._execute(DUCKDB.created("TABLE", name, text_of(layout.table_of(fresh))))
+            stored = render(layout.table_of(fresh), DUCKDB)
+            created = stored._replace(text=DUCKDB.created("TABLE", name, stored.text))
+            self._fetch(created, fresh.lists.parameters)
             size = max(0, self._used() - before)
             return self._cache.put(groups, _Table(name, layout, relation), size, table=name)
         return None
 
     def _used(self) -> int:
         """Return how many bytes all tables take in memory."""
-        usage = self._execute(_MEMORY_OF_TABLES)
+        usage = self._fetch(plain(_MEMORY_OF_TABLES), {})
         return int(usage[0][0]) if usage else 0
 
 

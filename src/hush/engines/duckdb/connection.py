@@ -47,12 +47,13 @@ import numpy.typing as npt
 
 from hush.core.storage import parse_size
 from hush.core.work import interrupting
-from hush.engines.duckdb.cache import BoundedTables, Cache, HeldLists
+from hush.engines.duckdb.cache import BoundedTables, Cache
 from hush.engines.duckdb.files import OpenSources
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
 from hush.engines.sql.dialect import DUCKDB, SHAPE
+from hush.engines.sql.keys import Lists
 from hush.engines.sql.nodes import EVERYTHING, Select, Star, TableName, call, column, columns_of, count, integer, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
@@ -105,8 +106,7 @@ class DuckDBConnection(SqlConnection):
         ):
             self._connection.execute(f"SET {setting}")
         self._cache = Cache(min(self._limit, parse_size(memory, "memory") // 4), self._drop)
-        self._cursor = self._connection.cursor
-        self._bounded = BoundedTables(self._cache, self.execute)
+        self._bounded = BoundedTables(self._cache, self._run)
         return self._catalogue
 
     def forget(self) -> None:
@@ -147,11 +147,8 @@ class DuckDBConnection(SqlConnection):
             self._read[table] = stamp
             return True
 
-    def lists(self) -> HeldLists:
-        return HeldLists(self._cache, self._cursor)
-
     def public(self, query: Select) -> list[Row]:
-        return self._fetch(render(query, DUCKDB, limited=False), self.stamp(), {})
+        return self._fetch(render(query, DUCKDB, limited=False), Lists(), self.stamp(), {})
 
     def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
         """Let the engine resolve statements without running them, and refuse before the charge those that it cannot.
@@ -194,16 +191,16 @@ class DuckDBConnection(SqlConnection):
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         with self._begin() as session:
-            columns = session.columns(prepared.statement.text)
+            columns = session.columns(prepared.statement, prepared.lists.parameters)
         return {label: np.ma.getdata(column) for label, column in columns.items()}
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Return the exact integers of the groups with private keys that are wanted."""
-        main = prepared.main
+        main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         with self._bounded.rows(prepared, self._catalogue, self.stamp()) as (stored, wish), self._begin() as session:
             quick = self._quicker(prepared, stored)
-            _either(main, quick, lambda statement: session.execute(_created(statement)))
+            _either(main, quick, lambda statement: session.fetch(_created(statement), parameters))
             kept = call("sum", column(KEPT)) if KEPT in main.labels else integer(0)
             ((groups, rows),) = session.execute(text_of(select([count(), kept], TableName(_GROUPS))))
             wish.rows = int(rows or 0) if KEPT in main.labels else None
@@ -212,7 +209,7 @@ class DuckDBConnection(SqlConnection):
                 # rowid finds the batch without sorting: the table is never changed once it is made
                 cells = [column("rowid").alias("at"), column("units").cast("BIGINT").alias("units")]
                 inside = column("rowid").between(integer(start), integer(start + _AT_ONCE - 1))
-                batch = session.columns(text_of(select(cells, TableName(_GROUPS)).where(inside)))
+                batch = session.columns(render(select(cells, TableName(_GROUPS)).where(inside), DUCKDB), {})
                 batches.append(batch["at"] if choose is None else batch["at"][choose(batch["units"])])
             session.register(_WANTED, {"at": np.concatenate(batches)})
             query = select([Star("t")], TableName(_GROUPS, "t"))
@@ -221,18 +218,21 @@ class DuckDBConnection(SqlConnection):
             query = replace(query, order=tuple(columns_of(prepared.rows.keys)))
             return prepared.chosen(
                 session.execute(text_of(query)),
-                lambda statement, parameters: _either(statement, quick, lambda its: session.fetch(its, parameters)),
+                lambda statement, chosen: _either(statement, quick, lambda its: session.fetch(its, chosen)),
             )
 
     def results(self, prepared: Statements) -> list[list[Row]]:
         """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
-        stamps = self.stamp()
-        results = {statement.text: self._cache.get((stamps, statement.text)) for statement in prepared.statements}
+        stamps, lists = self.stamp(), prepared.rows.lists
+        results = {
+            statement.text: self._cache.get((stamps, statement.text, tuple(lists.known)))
+            for statement in prepared.statements
+        }
         if None in results.values():
             with self._bounded.rows(prepared, self._catalogue, stamps) as (stored, wish):
                 quick = self._quicker(prepared, stored)
                 for statement in prepared.statements:
-                    results[statement.text] = self._fetch(statement, stamps, quick)
+                    results[statement.text] = self._fetch(statement, lists, stamps, quick)
             main = prepared.main
             if main is not None and KEPT in main.labels:
                 kept = main.labels.index(KEPT)
@@ -252,21 +252,25 @@ class DuckDBConnection(SqlConnection):
             (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
         )
 
-    def _fetch(self, statement: Statement, stamps: Hashable, quick: Quicker) -> list[Row]:
+    def _fetch(self, statement: Statement, lists: Lists, stamps: Hashable, quick: Quicker) -> list[Row]:
         """Run a statement, or a quicker one that returns the same; keep the result."""
-        rows: list[Row] | None = self._cache.get((stamps, statement.text))
+        key = (stamps, statement.text, tuple(lists.known))
+        rows: list[Row] | None = self._cache.get(key)
         if rows is not None:
             return rows
-        with self._begin() as session:
-            rows = _either(statement, quick, lambda its: session.execute(its.text))
+        rows = _either(statement, quick, lambda its: self._run(its, lists.parameters))
         size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
         # a file that changed meanwhile gives rows that the stamps do not describe: they are not kept
         if size <= self._cache.limit // 4 and self.stamp() == stamps:
-            self._cache.put((stamps, statement.text), rows, size + len(statement.text))
+            self._cache.put(key, rows, size + len(statement.text))
         return rows
 
     def _begin(self) -> contextlib.closing[DuckDBSession]:
         return contextlib.closing(DuckDBSession(self._connection, self._watchdog))
+
+    def _run(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        with self._begin() as session:
+            return session.fetch(statement, parameters)
 
     def execute(self, text: str) -> list[Row]:
         """Run a statement."""
@@ -290,9 +294,9 @@ Quicker = Mapping[str, Statement]
 """Statements over stored rows, by the texts of those that compute the same from the tables."""
 
 
-def _created(statement: Statement) -> str:
+def _created(statement: Statement) -> Statement:
     """Return the statement that stores groups with private keys in a table of the session."""
-    return DUCKDB.created("TEMP TABLE", _GROUPS, statement.text)
+    return statement._replace(text=DUCKDB.created("TEMP TABLE", _GROUPS, statement.text))
 
 
 def _either(statement: Statement, quick: Quicker, run: Callable[[Statement], list[Row]]) -> list[Row]:
@@ -332,10 +336,11 @@ class DuckDBSession:
         """Run a statement over the lists that are its parameters, and return its rows."""
         return self.execute(statement.text, [parameters[number] for number in statement.parameters])
 
-    def columns(self, text: str) -> dict[str, Any]:
+    def columns(self, statement: Statement, parameters: Mapping[int, Any]) -> dict[str, Any]:
         """Run a statement and return its columns as arrays, masked where there are NULLs."""
-        with self._running(text):
-            return self._cursor.execute(text).fetchnumpy()
+        with self._running(statement.text):
+            lists = [parameters[number] for number in statement.parameters]
+            return self._cursor.execute(statement.text, lists).fetchnumpy()
 
     def register(self, name: str, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Make arrays of one length a table of the session."""

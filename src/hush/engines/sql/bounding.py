@@ -316,7 +316,7 @@ def looked_up(rows: AnyRows, value: Value, key_list: From) -> tuple[AnyRows, Sca
     """Return the rows with a further column, and that column: the number of a value in a list called m, or NULL.
 
     They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
-    what bounds them stays as it is; and none comes twice, for a list's table has every value once
+    what bounds them stays as it is; and none comes twice, for a list has every value once
     (floats that are equal are one).
     """
     widened, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …

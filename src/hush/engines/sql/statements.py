@@ -31,7 +31,7 @@ again. Both are one statement, so they see the same rows.
 
 **In which bin a row falls** (`binned`). The bins of a line are numbered by arithmetic (`hush.engines.sql.keys`), and so
 are listed values that are consecutive points of a grid, where that finds just the rows whose value is one of them
-(`place`). A handful of other values is compared one by one. More of them are looked up in a table of the engine: a
+(`place`). A handful of other values is compared one by one. More of them are looked up in a list: a
 statement with a branch for each would take a time that grows faster than their number, and from some ten thousand on
 be too long.
 """
@@ -64,6 +64,7 @@ from hush.engines.sql.keys import (
     CHOSEN,
     Axis,
     Lists,
+    as_parameter,
     grid_index,
     key_value,
     numbered_by_choice,
@@ -628,9 +629,7 @@ class Statements(NamedTuple):
         assert self.main is not None  # noqa: S101 - it counts the units by which keys are chosen
         key_lists: dict[int, list[Any]] = {CHOSEN: list(range(len(rows)))}
         for index, form in enumerate(self.rows.private_keys.values()):
-            # wide ones as texts, as in lists of public keys
-            keys = [str(row[index]) if form is SqlType.WIDE and row[index] is not None else row[index] for row in rows]
-            key_lists[CHOSEN + 1 + index] = keys
+            key_lists[CHOSEN + 1 + index] = as_parameter((row[index] for row in rows), form)
         parameters = {**self.rows.lists.parameters, **key_lists}
         # fetched one by one, in the transaction that the groups came from
         results = (fetch(statement, parameters) for statement in self.others)
