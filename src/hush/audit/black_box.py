@@ -56,9 +56,7 @@ class Evidence:
     """The event that told most, with both probabilities from runs that had no part in choosing it."""
 
     pair: NeighbourPair
-    event: str
-    kind: str
-    swapped: bool
+    event: OutcomeEvent
     runs: int
     counts: tuple[int, int]
     p: tuple[float, float]
@@ -116,9 +114,8 @@ class Report(ToldInLines):
 
     def lines(self) -> list[str]:
         """Return the report in lines."""
-        (epsilon, delta), *more = self.points
-        claim = f"ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else "")
-        claim = f"a profile of {len(self.points)} points, {claim} the first" if more else claim
+        claim = claim_words(self.points)
+        claim = f"a profile of {len(self.points)} points, {claim} the first" if len(self.points) > 1 else claim
         confidence = f"{figure(100 * (1 - self.level), digits=8)} %"
         if self.violation is not None:
             proved = self.violation
@@ -141,9 +138,9 @@ class Report(ToldInLines):
             ]
         if self.measured is not None:
             seen = self.measured
-            sides = ("right", "left") if seen.swapped else ("left", "right")
+            sides = ("right", "left") if seen.event.swapped else ("left", "right")
             if self.violation is None:
-                lines += [f"  best pair  {seen.pair.name}", f"  event      {seen.event}"]
+                lines += [f"  best pair  {seen.pair.name}", f"  event      {seen.event.name}"]
             for side, count, ends in zip(sides, seen.counts, (seen.p, seen.q), strict=True):
                 low, high = (figure(end, digits=3) for end in ends)
                 lines.append(f"    on the {side:5} {count} of {seen.runs} runs, {low} to {high}")
@@ -181,7 +178,7 @@ class Report(ToldInLines):
             "detectable": self.detectable if math.isfinite(self.detectable) else None,
             "event": seen
             and {
-                "pair": seen.pair.name, "event": seen.event, "runs": seen.runs, "counts": list(seen.counts),
+                "pair": seen.pair.name, "event": seen.event.name, "runs": seen.runs, "counts": list(seen.counts),
                 "p": list(seen.p), "q": list(seen.q),
             },
             "time": self.timing,
@@ -251,6 +248,12 @@ def claimed_points(epsilon: Number | None, delta: Number, guarantee: Guarantee |
     top = guarantee.epsilon("1e-9").upper if math.isinf(guarantee.pure_epsilon()) else guarantee.pure_epsilon()
     curve = [(top * index / (_PROFILE - 1)) for index in range(_PROFILE)][::-1]
     return [(value, float(guarantee.delta(value).upper)) for value in curve]
+
+
+def claim_words(points: Sequence[tuple[float, float]]) -> str:
+    """Return the first point of a claim in words."""
+    epsilon, delta = points[0]
+    return f"ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else "")
 
 
 def audit(
@@ -464,11 +467,10 @@ class _Game:
             sides = (right, left) if event.swapped else (left, right)
             ours, theirs = (int(np.count_nonzero(event.holds(side))) for side in sides)
             p, q = (interval(n, runs, level=self.level / 2, look=max(self.looks, 1)) for n in (ours, theirs))
-            measured = Evidence(arm.pair, event.name, event.kind, event.swapped, runs, (ours, theirs), p, q)
-            mu = gaussian_mu(p, q)
-        if measured is not None and self.fortune.won(self.share):
-            how = f"{measured.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
-            violation = Violation(max(bound, epsilon), measured.event, measured.pair, how)
+            measured, mu = Evidence(arm.pair, event, runs, (ours, theirs), p, q), gaussian_mu(p, q)
+            if self.fortune.won(self.share):
+                how = f"{event.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
+                violation = Violation(max(bound, epsilon), event.name, arm.pair, how)
         if self.law is not None:
             law = "not the claimed one" if self.law_refuted() else "agrees with the claimed one"
             if self.law_refuted() and violation is None:

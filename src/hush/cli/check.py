@@ -158,11 +158,11 @@ def check_role(options: PolicyOptions) -> int:
 
     Exit status: 0 the role can read what it must and nothing else, 2 otherwise.
     """
-    from hush.curator.data_sets import read_policy
     from hush.curator.owner import rights
     from hush.engines.registry import is_server
+    from hush.policy.file import Policy
 
-    opened = read_policy(options.policy)
+    opened = Policy.read(options.policy)
     roles = {name: rights(opened, data) for name, data in opened.data.items() if is_server(data.engine)}
     names = ("role", "missing", "surplus", "grants", "notes")
     content = {data: {name: getattr(role, name) for name in names} for data, role in roles.items()}

@@ -194,19 +194,19 @@ class LedgerPlace(PolicyOptions):
         if self.ledger is not None:
             return self.ledger
         if self.policy.exists():
-            from hush.curator.data_sets import read_policy
+            from hush.policy.file import Policy
             from hush.policy.ledger import ledger_of
 
-            return str(ledger_of(read_policy(self.policy)))
+            return str(ledger_of(Policy.read(self.policy)))
         return str(self.policy.parent / "hush.ledger")
 
     def opened(self) -> Ledger:
         """Open the ledger, which must be there."""
         if self.ledger is None and self.policy.exists():
-            from hush.curator.data_sets import read_policy
+            from hush.policy.file import Policy
             from hush.policy.ledger import open_ledger
 
-            return open_ledger(read_policy(self.policy), anchor=self.anchor)
+            return open_ledger(Policy.read(self.policy), anchor=self.anchor)
         from hush.ledger import Ledger
 
         return Ledger.open(self.place, anchor=self.anchor)

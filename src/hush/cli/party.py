@@ -150,11 +150,11 @@ def open_(
     write_text(out, session.to_json() + "\n")
     facts = {
         "survivors": session.survivors, "honest": session.honest, "quorum": session.quorum,
-        "deviation": session.share.deviation, "epsilon": decimal(session.epsilon),
+        "deviation": session.share.deviation, "epsilon": decimal(session.share.epsilon),
     }  # fmt: skip
     text = (
         f"Session {name!r} of {len(parties)} parties written to {out}.\nA sum needs {session.survivors} of them; the "
-        f"noise of {session.honest} alone gives ε = {decimal(session.epsilon)}. Standard deviation on each counter: "
+        f"noise of {session.honest} alone gives ε = {facts['epsilon']}. Standard deviation on each counter: "
         f"{figure(session.share.deviation, digits=3)}."
     )
     tell({"file": str(out), **facts}, text, as_json=as_json)

@@ -17,8 +17,8 @@ from hush.cli.options import POLICY, JsonOption
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
-from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 
 
@@ -94,7 +94,7 @@ def serve(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
             write_hospital(folder)
             policy, people = folder / "hush.toml", None
-            make_ledger(read_policy(policy), anchor="none").close()
+            make_ledger(Policy.read(policy), anchor="none").close()
         secure = certificate is not None or behind_proxy is not None
         names = tuple(host_name or ()) or (("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())
         settings = ServiceSettings(
@@ -103,7 +103,7 @@ def serve(
             oidc="" if oidc is None else str(oidc.resolve()), secure=secure, hosts=names,
         )  # fmt: skip
         if policy.exists():  # else the owner makes one on the page
-            read_policy(policy)  # a mistake in it is told here, not by a worker
+            Policy.read(policy)  # a mistake in it is told here, not by a worker
         listener = stack.enter_context(_listening(host, port))
         bound = listener.getsockname()[1]
         address = f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{bound}"

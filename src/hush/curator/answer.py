@@ -154,16 +154,13 @@ class Answer:
         """Return a pandas.DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame(self._lists())
+        return pd.DataFrame(files.flat(self._marked))
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame."""
         import polars as pl
 
-        return pl.DataFrame(self._lists())
-
-    def _lists(self) -> dict[str, list[Any]]:
-        return {label: list(values) for label, values in files.flat(self._marked).items()}
+        return pl.DataFrame(files.flat(self._marked))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer as dictionaries, errors included."""
@@ -230,14 +227,9 @@ class Answer:
 
         The title says what is shown unless one is given; the line under it says the price and the confidence.
         """
-        return self._drawn(title=title, column=column)[0]
-
-    def _drawn(self, **options: Any) -> Any:
-        from hush.core.chart import Chart
         from hush.report.pictures import picture
 
-        drawn = picture(self.columns, subtitle=self.subtitle(), **options)
-        return Chart(drawn.title, drawn.file()), drawn
+        return picture(self.columns, subtitle=self.subtitle(), title=title, column=column).chart()
 
     plot = chart
 
@@ -288,8 +280,10 @@ class Answer:
         plain = {"text/plain": repr(self), "text/html": table}
         if len(self) < 2 or not any(column.noisy and column.kind.numeric for column in self.columns):
             return plain
-        chart, drawn = self._drawn(width=560)
-        return {**chart._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
+        from hush.report.pictures import picture
+
+        drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
+        return {**drawn.chart()._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
         return tables.Terminal(columns=self.columns, notes=self.brief_notes())
@@ -360,7 +354,27 @@ class Answer:
     def from_bytes(cls, data: bytes) -> Answer:
         """Return the answer that `to_bytes` wrote."""
         try:
-            return cls._of(json.loads(data))
+            content = json.loads(data)
+            columns = tuple(
+                AnswerColumn(
+                    name=entry["name"],
+                    kind=Kind(entry["kind"]),
+                    values=_unpacked(entry["values"], Kind(entry["kind"])),
+                    errors=None if entry["errors"] is None else _unpacked(entry["errors"], Kind.DECIMAL),
+                    counts=entry.get("counts", False),
+                    **{end: float(entry[end]) for end in _LIMITS if end in entry},
+                )
+                for entry in content["columns"]
+            )
+            epsilon, delta = content["price"]
+            return cls(
+                columns=columns,
+                confidence=content["confidence"],
+                price=Money.from_json({"epsilon": epsilon, "delta": delta, "items": content["items"]}),
+                caveats=tuple(content["caveats"]),
+                question=content["question"],
+                terms=content.get("terms"),
+            )
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             hint = "Ask again with the request's own id: the ledger keeps what it answered."
             raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
@@ -381,29 +395,6 @@ class Answer:
                 f"a service shows the answers of a dashboard at /answers/{release.number}."
             ) from None
         return replace(answer, receipt=str(release.number), repeated=release.when)
-
-    @classmethod
-    def _of(cls, content: dict[str, Any]) -> Answer:
-        columns = tuple(
-            AnswerColumn(
-                name=entry["name"],
-                kind=Kind(entry["kind"]),
-                values=_unpacked(entry["values"], Kind(entry["kind"])),
-                errors=None if entry["errors"] is None else _unpacked(entry["errors"], Kind.DECIMAL),
-                counts=entry.get("counts", False),
-                **{end: float(entry[end]) for end in _LIMITS if end in entry},
-            )
-            for entry in content["columns"]
-        )
-        epsilon, delta = content["price"]
-        return cls(
-            columns=columns,
-            confidence=content["confidence"],
-            price=Money.from_json({"epsilon": epsilon, "delta": delta, "items": content["items"]}),
-            caveats=tuple(content["caveats"]),
-            question=content["question"],
-            terms=content.get("terms"),
-        )
 
 
 def _written(text: str, path: str | Path | None) -> str:

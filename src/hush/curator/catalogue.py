@@ -217,31 +217,22 @@ class TableDescription(ToldInLines, Mapping[str, ColumnDescription]):
         return f"{head}<table><tbody>{rows}</tbody></table>" + (f"<ul>{examples}</ul>" if examples else "")
 
 
-class DescribedTables(Mapping[str, TableDescription]):
+class DescribedTables(dict[str, TableDescription]):
     """The tables that can be asked about, by name.
 
     If two data sets have a table of the same name, the first keeps the name and each later one is ``DATA.TABLE``.
     """
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
-        self._tables: dict[str, TableDescription] = {}
+        super().__init__()
         for schema in schemas:
             for name, table in schema.tables.items():
-                key = f"{schema.data}.{name}" if name in self._tables else name
                 unit = None if table.unit is None else schema.unit or table.unit.column
-                self._tables[key] = TableDescription(data=schema.data, table=table, unit=unit)
+                described = TableDescription(data=schema.data, table=table, unit=unit)
+                self[f"{schema.data}.{name}" if name in self else name] = described
 
-    def __getitem__(self, name: str) -> TableDescription:
-        try:
-            return self._tables[name]
-        except KeyError:
-            raise KeyError(f"there is no table {name!r}. {did_you_mean(name, self._tables)}".strip()) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
+    def __missing__(self, name: str) -> TableDescription:
+        raise KeyError(f"there is no table {name!r}. {did_you_mean(name, self)}".strip())
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return all tables as plain JSON values."""

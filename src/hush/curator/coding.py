@@ -14,8 +14,8 @@ condition changes at these, and the ends of each group and the constants' neighb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from hush.core.on_demand import optional
 from hush.curator.catalogue import in_quotes
 from hush.engines.protocol import CodedRows
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.functions.logic import conjuncts
 from hush.query.functions.record import key_array
 from hush.query.parameters import from_wire, to_wire
 from hush.query.plan.rows import CodedColumn, RowPlan
@@ -198,6 +199,17 @@ class Masks:
         """Whether no group of neighbours is cut."""
         return bool(np.array_equal(self.surely, self.maybe))
 
+    def counted(self, count: Callable[[Flags, float], Any], confidence: float) -> Any:
+        """Return the count of the cells with its half-width; ``count`` returns those of a mask, at a confidence."""
+        if self.exact:
+            return count(self.surely, confidence)
+        # the truth lies between two counts, each of which may miss half as often
+        low, high = (count(mask, (1 + confidence) / 2) for mask in (self.surely, self.maybe))
+        value, error = (low.value + high.value) / 2, None
+        if low.error is not None and high.error is not None:
+            error = max(value - (low.value - low.error), high.value + high.error - value)
+        return replace(high, value=value, error=error)
+
 
 def masks(coding: Coding, condition: str) -> Masks:
     """Return the cells of a release that a condition holds for."""
@@ -207,7 +219,7 @@ def masks(coding: Coding, condition: str) -> Masks:
     if float(np.prod(np.array(shape, dtype=np.float64))) > _CELLS:
         raise InvalidValueError("condition", got=condition, allowed="a condition on fewer columns at once")
     surely, maybe = np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
-    for conjunct in _conjuncts(having):
+    for conjunct in conjuncts(having):
         read = sorted({order[key.index] for key in released_in([conjunct])})
         grouped = [column_index for column_index in read if coding.columns[column_index].width > 1]
         if grouped and len(read) > 1:
@@ -249,14 +261,6 @@ def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
     if any(key.source != "key" for key in released_in([having])):
         raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
     return having, [names.index(name) for name, _ in query.keys]
-
-
-def _conjuncts(expression: Expression) -> Iterator[Expression]:
-    if isinstance(expression, Call) and expression.op is Op.AND:
-        for argument in expression.arguments:
-            yield from _conjuncts(argument)
-    else:
-        yield expression
 
 
 def _true(expression: Expression, order: list[int], values: dict[int, list[Any]], coding: Coding, size: int) -> Flags:

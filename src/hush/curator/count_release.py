@@ -133,16 +133,12 @@ class MarginalRelease(WholeRelease):
 
         Where the condition cuts a group of neighbouring values, the error bar covers all that it may hold for.
         """
-        cell_masks = masks(self.coding, condition)
-        if cell_masks.exact:
-            counted = self.marginals.sum_of(cell_masks.columns, cell_masks.surely)
-            value, error = counted.value, counted.error
-        else:  # the truth lies between two counts, each of which may miss half as often
-            surer = replace(self.marginals, confidence=(1 + self.confidence) / 2)
-            low, high = (surer.sum_of(cell_masks.columns, mask) for mask in (cell_masks.surely, cell_masks.maybe))
-            value = (low.value + high.value) / 2
-            error = max(value - (low.value - low.error), high.value + high.error - value)
-        return self._counts((), (value,), (error,), self.confidence)
+        cells = masks(self.coding, condition)
+        count = cells.counted(
+            lambda mask, confidence: replace(self.marginals, confidence=confidence).sum_of(cells.columns, mask),
+            self.confidence,
+        )
+        return self._counts((), (count.value,), (count.error,), self.confidence)
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
         """Return a table over coarser keys: ``groups`` says for some columns which group each value belongs to."""

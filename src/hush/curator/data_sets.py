@@ -12,12 +12,11 @@ whatever the paths look like (`hush.engines.duckdb.sources`); only public tables
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hush.core import HushError
 from hush.core.storage import SEPARATORS
@@ -59,11 +58,6 @@ class OpenDataSet:
     """Where the rows of public tables are."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """How many rows tables have, as far as the owner declares it. Public."""
-
-
-def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
-    """Return the policy in a file; where two of its words disagree, the sources' columns say which is misspelt."""
-    return Policy.read(path, mistakes=mistakes, header=_header)
 
 
 def open_data_set(
@@ -172,18 +166,6 @@ def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> se
     empty = {name for name, sql_type in stored.items() if sql_type.strip('"') == "NULL"}
     declared = source.declared_types(table)
     return {name for name in stored if not kind_of(declared.get(name, ""))} if source.format == "sqlite" else empty
-
-
-def _header(file: Path, reading: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names that a source gives its columns; none if it has no schema, or cannot be read."""
-    try:
-        source = Source.of(str(file), **reading)
-        if source.format == "json":  # its names are in its records
-            return []
-        with open_sources({"data": source}) as opened:
-            return list(opened.types["data"])
-    except HushError:
-        return []
 
 
 def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping[str, str]]) -> Iterator[SourceError]:

@@ -47,7 +47,7 @@ from hush.curator.session import Accounts, AnalystSession, Outlet
 from hush.curator.terms import QuestionTerms
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Ledger, LedgerError
-from hush.ledger.budgets import price, takes, under
+from hush.ledger.budgets import Whose, price, takes, under
 from hush.ledger.entries import now
 from hush.ledger.streams import (
     DeclaredStream,
@@ -289,7 +289,7 @@ class Publisher:
 
 def _accounts(declaration: StreamDeclaration, terms: Filter, *, gaussian: bool) -> Accounts:
     """Return the account of a data set, on the terms of a declaration; no analyst's own budget is charged."""
-    return Accounts((terms,), (f"the budget of {declaration.data}",), gaussian)
+    return Accounts((Whose(f"the budget of {declaration.data}", terms),), gaussian)
 
 
 def _terms(declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts) -> QuestionTerms:

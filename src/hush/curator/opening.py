@@ -33,7 +33,6 @@ from hush.curator.data_sets import (
     OpenDataSet,
     check_frames,
     open_data_set,
-    read_policy,
     refuse_sharing,
     schema_types,
     untyped_columns,
@@ -74,7 +73,7 @@ def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
     """Return a policy and its owner's publisher, which declares streams and makes the releases that are due."""
     from hush.curator.declared_streams import Publisher
 
-    policy = read_policy(path)
+    policy = Policy.read(path)
     refuse_sharing(policy)
     ledger = open_ledger(policy, names=policy.data)
     return policy, Publisher(_opened(policy, policy.data, ledger), ledger)
@@ -87,7 +86,7 @@ def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
 
 def _curator(path: str | Path, analyst: str | None, open_ledger: Callable[[Policy, Analyst], Ledger]) -> Curator:
     """Return a curator; refuse an unknown analyst, and a policy in which tables share rows."""
-    policy = read_policy(path)
+    policy = Policy.read(path)
     if analyst is None:
         if len(policy.analysts) != 1:
             if not policy.analysts:

@@ -53,7 +53,6 @@ from hush.curator.data_sets import (
     missing_columns,
     open_server_tables,
     open_source,
-    read_policy,
     schema_types,
     shared,
 )
@@ -79,12 +78,12 @@ from hush.engines.registry import (
 from hush.policy.draft import DraftTable
 from hush.policy.file import DataSet, Policy
 from hush.policy.ledger import STREAMS_KEY, streams_of
-from hush.query.builder import Asker
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.schema import Beyond, Schema, Table
 
 if TYPE_CHECKING:
     from hush.engines.registry import Rights, Unread
+    from hush.query.builder import Asker
 
 PREVIEW = 5
 """How many rows an owner sees of a new table."""
@@ -210,7 +209,7 @@ def check(path: str | Path, *, rows: bool = False) -> Checked:
 
     mistakes: list[HushError] = []
     try:
-        policy = read_policy(path, mistakes=mistakes)
+        policy = Policy.read(path, mistakes=mistakes)
     except HushError as error:
         return Checked(mistakes=(*mistakes, error), tables={})
     unread: dict[tuple[str, str], Unread] = {}

@@ -128,9 +128,9 @@ def explain(session: AnalystSession, terms: QuestionTerms, accounts: Accounts | 
         question_plan = plan(question, data_set, accounts, terms)
         outlook, tighter = accounts.outlook(question_plan.events), []
         if isinstance(question_plan, Plan) and question_plan.epsilon:  # a free question has no error to be traded
-            for limits in question_plan.exact_query.limits.rungs():
+            for max_rows, max_groups in question_plan.exact_query.limits.rungs():
                 paid = replace(terms, epsilon=question_plan.epsilon, accuracy=None, confidence=question_plan.confidence)
-                paid = replace(paid, max_rows=limits.max_rows, max_groups=limits.max_groups)
+                paid = replace(paid, max_rows=max_rows, max_groups=max_groups)
                 tighter.append(plan(question, data_set, accounts, paid))
         return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
 
@@ -154,7 +154,7 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
     if isinstance(question, str) and str(terms.dialect).lower() == "bigquery":
         from hush.query.sql.dialects import privacy_options
 
-        question, clause = privacy_options(question)
+        clause = privacy_options(question)
         unit, stated = clause.unit, dict[str, Any]()
         for name in ("epsilon", "delta", "max_groups"):
             number, value = getattr(clause, name), getattr(terms, name)
@@ -409,9 +409,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
     given = terms.given()
     if not isinstance(terms.question, str):
-        from hush.query.builder import tree
-
-        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
+        given |= {"question": str(terms.question), "parameters": terms.question.values}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
@@ -431,8 +429,8 @@ def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...
 def _explanation(
     chosen: Plan | ComposedPlan, notes: Sequence[str], tighter: Sequence[Plan] = (), outlook: Outlook | None = None
 ) -> Explanation:
-    from hush.curator.explanation import ComposedExplanation, Explanation
+    from hush.curator.explanation import Explanation
 
     if isinstance(chosen, Plan):
         return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
-    return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
+    return Explanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)

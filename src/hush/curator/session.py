@@ -37,14 +37,17 @@ Parsed = TypeVar("Parsed")
 class Accounts(NamedTuple):
     """The accounts that a release from one data set must fit: the data set's and the analyst's."""
 
-    filters: tuple[Filter, ...]
-    names: tuple[str, ...] = ()  # whose budgets they keep, in words
+    owned: tuple[Whose, ...]
     prefer_gaussian: bool = False
+
+    @property
+    def filters(self) -> list[Filter]:
+        """The accounts without the names of their budgets."""
+        return [whose.account for whose in self.owned]
 
     def outlook(self, events: Sequence[Event]) -> Outlook | None:
         """Return the share of the accounts that events would take if they were charged now; None without events."""
-        accounts = [Whose(name=name, account=account) for name, account in zip(self.names, self.filters, strict=True)]
-        return outlook(accounts, events) if events else None
+        return outlook(self.owned, events) if events else None
 
     @property
     def delta(self) -> Fraction:
@@ -62,7 +65,7 @@ class Accounts(NamedTuple):
 
         It can be a little less than a budget's (ε,δ) is worth: an account sets a part of δ aside and fixes its order.
         """
-        if not self.filters or not self.take_gaussian:
+        if not self.owned or not self.take_gaussian:
             return None
         # the loss is proportional to ρ, so the price of a small event gives the rate
         sample = Fraction(1, 1000)
@@ -154,8 +157,7 @@ class AnalystSession:
 
         After a charge they are looked at ``again``, as the charge left them.
         """
-        accounts = self.ledger.accounts(data, self.analyst, shared=shared, again=again)
-        return Accounts(tuple(whose.account for whose in accounts), tuple(whose.name for whose in accounts))
+        return Accounts(tuple(self.ledger.accounts(data, self.analyst, shared=shared, again=again)))
 
     # data sets
 

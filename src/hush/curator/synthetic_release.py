@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -135,26 +135,17 @@ class SyntheticRelease(WholeRelease):
         with its certificate; over more there is no bound, and a direct question would give one.
         """
         cells = masks(self.coding, condition)
-        if cells.exact:
-            count = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
-        else:
-            # the truth lies between two counts; a union bound: the result misses only if one of the two does
-            low, high = (
-                self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
-                for mask in (cells.surely, cells.maybe)
-            )
-            value, error = (low.value + high.value) / 2, None
-            if low.error is not None and high.error is not None:
-                error = max(value - (low.value - low.error), high.value + high.error - value)
-            source = high.source if error is None else f"{high.source}; the condition cuts a group of neighbours"
-            count = CountAnswer(value=value, error=error, source=source)
+        count: CountAnswer = cells.counted(
+            lambda mask, certain: self.synthetic.count_where(cells.columns, mask, confidence=certain), confidence
+        )
         if count.error is not None:
-            return count
+            note = "" if cells.exact else "; the condition cuts a group of neighbours"
+            return replace(count, source=f"{count.source}{note}")
         row_total = max(self.synthetic.fitted.total, 1.0)
         # 3/ε is about the 95 % half-width of Laplace noise of scale 1/ε: ln 20 ≈ 3
         price = 3 / (0.01 * row_total)
         advice = f"{count.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
-        return CountAnswer(value=count.value, error=None, source=advice)
+        return replace(count, source=advice)
 
     @property
     def quality(self) -> Certificate | None:

@@ -143,10 +143,6 @@ class Anchor(ABC):
         self.write(mark)
         return lambda: None
 
-    def reset(self, mark: Mark) -> None:
-        """Replace the mark even if the old one cannot be read: used when an owner restores a ledger."""
-        self.write(mark)
-
     def close(self) -> None:  # noqa: B027 - most anchors hold nothing open
         """Release the anchor's connection or thread; never fails."""
 
@@ -221,7 +217,6 @@ class FileAnchor(Anchor):
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""
         # The caller holds the ledger's lock and has read this anchor since it got it: what was seen is what is there.
-        new = self._seen is None and self.read() is None
         turn = 0 if self._seen is None else self._seen[1] + 1
         line = canonical({"turn": turn, **mark.to_json()})
         text = hashlib.sha256(line).hexdigest().encode() + b" " + line + b"\n"
@@ -229,7 +224,7 @@ class FileAnchor(Anchor):
         before = bytes(2 * _BLOCK) if self._seen is None else self._seen[0]
         data, descriptor = bytearray(before), -1
         try:
-            if new:
+            if self._seen is None:
                 self._make()
             descriptor = os.open(self._path, os.O_RDWR)
             if before != self._forced:
@@ -252,14 +247,6 @@ class FileAnchor(Anchor):
         self._seen = (bytes(data), turn, mark)  # good as long as the file holds exactly this
         return descriptor
 
-    def reset(self, mark: Mark) -> None:
-        """Replace the mark; a file that cannot be read is deleted first."""
-        try:
-            self.read()
-        except LedgerDamagedError:
-            self._path.unlink()
-        self.write(mark)
-
     def close(self) -> None:
         """End the thread that forces marks to the disk."""
         if self._worker is not None and self._worker[0] == os.getpid():
@@ -268,7 +255,8 @@ class FileAnchor(Anchor):
 
     def _make(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        # What was there could not be read, and only who restores a ledger writes then.
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             # Both slots get their first blocks now, so a later write changes neither the size nor the directory.
             os.truncate(descriptor, 2 * _BLOCK)
@@ -323,12 +311,7 @@ class TableAnchor(Anchor):
         self._storage.ready()
         text = canonical(mark.to_json()).decode()
         if not self._made:
-            # IF NOT EXISTS alone fails where two sessions say it at once.
-            self._storage.rows("SELECT pg_advisory_lock(hashtext('hush anchors'))")
-            try:
-                self._storage.change(_CREATE)
-            finally:
-                self._storage.rows("SELECT pg_advisory_unlock(hashtext('hush anchors'))")
+            self._storage.change(_CREATE)
             self._made = True
         # Two statements need no transaction: the caller holds the ledger's lock, so there is one writer.
         if not self._storage.change("UPDATE hush_anchors SET mark = ? WHERE name = ?", text, self._name):

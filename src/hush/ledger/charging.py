@@ -61,7 +61,7 @@ from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
 from hush.ledger.budgets import Allowance, Lowered, Taken, binding, event_list, in_force, price, takes, under
 from hush.ledger.chain import Chain
-from hush.ledger.entries import ORIGIN, Entry, damaged, digest, label, now, prose
+from hush.ledger.entries import Entry, Head, damaged, follow, label, now, prose
 from hush.ledger.errors import (
     AllowanceError,
     LedgerError,
@@ -313,15 +313,20 @@ def write_charge(chain: Chain, limits: ChargeLimits, entry: Entry, fitting: Char
     Every charge is written here, of questions and of declared streams, so no charge escapes the limits of the disk.
     They are checked last: an answer that was paid for comes again from a full disk too.
     """
-    chain.store.check_room()
-    if limits.check_room is not None:
-        limits.check_room()
+    check_room(chain, limits)
     try:
         chain.write(entry, fitting.accounts)
     except BaseException:
         # Ctrl-C or a failed disk may come after the commit: the charge may stand although nobody got it.
         limits.ungranted.add(entry.hash)
         raise
+
+
+def check_room(chain: Chain, limits: ChargeLimits) -> None:
+    """Refuse to write more where the disk is full or a quota is used up."""
+    chain.store.check_room()
+    if limits.check_room is not None:
+        limits.check_room()
 
 
 # Answers that were paid for.
@@ -417,8 +422,7 @@ def trusted(chain: Chain, entry: Entry) -> Entry:
     """Check the hash of an old entry against the entry before it, and return the entry."""
     # Opening checked every hash, but the file may have been edited since; accounts are in memory, old answers not.
     before = chain.store.entry(entry.number - 1)
-    if digest(ORIGIN if before is None else before.hash, *entry.row[:8]) != entry.hash:
-        raise damaged(entry.number, "its hash does not match its content")
+    follow(Head() if before is None else before.head, entry.row)
     return entry
 
 
@@ -478,7 +482,7 @@ def fit(
         cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key] = account.admit(paid)
+        after[key] = account.spend(paid)
         share = takes(room, cost)
         # A release of a stream takes nothing of what is left: its price was set aside.
         then = room.spend(cost) if analyst else in_force(state.committed(key) or account, key, lowered)

@@ -26,18 +26,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from html import escape
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.format import decimal, figure, percent, visible
+from hush.core.format import ToldInLines, decimal, figure, percent
 from hush.ledger.budgets import Lowered, budget_of, in_force, price, times
 from hush.ledger.chain import Chain
 from hush.ledger.charging import bound_by, charge_shares
-from hush.ledger.entries import Actor, Entry, label
+from hush.ledger.entries import Actor, Entry, Role, label
 from hush.ledger.errors import UnknownReceiptError
 from hush.ledger.state import Key
 from hush.storage import alive
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from hush.core.chart import Chart
 
 _SHOWN = 3
-_CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
 
 
@@ -146,13 +144,12 @@ class AccountView:
         return f"<{self}>"
 
 
-class Budgets(list[AccountView]):
+class Budgets(ToldInLines, list[AccountView]):
     """Accounts, as terminals and notebooks show them."""
 
-    def __str__(self) -> str:
-        return "\n".join(visible(str(view)) for view in self)
-
-    __repr__ = __str__
+    def lines(self) -> list[str]:
+        """Return a line for each account."""
+        return list(map(str, self))
 
     def chart(self) -> Chart:
         """Return a chart with a bar for each budget, divided into the shares spent, set aside and left.
@@ -170,37 +167,19 @@ class Budgets(list[AccountView]):
             del colours["set aside"]
         labels, bars = [], []
         for row, view in enumerate(self):
-            left, aside = float(view.remaining.share), float(view.set_aside)
-            ends = {
-                "spent": (0.0, 1 - left - aside),
-                "set aside": (1 - left - aside, 1 - left),
-                "left": (1 - left, 1.0),
-            }
             labels.append(view.whose + " (removed)" * view.removed)
-            total = _budget(view.account)
-            for part, classes in colours.items():
-                start, end = ends[part]
-                tooltip = f"{labels[-1]}, {total}: {percent(end - start)} {part}"
+            left, aside, start = float(view.remaining.share), float(view.set_aside), 0.0
+            for part, end in (("spent", 1 - left - aside), ("set aside", 1 - left), ("left", 1.0)):
+                tooltip = f"{labels[-1]}, {_budget(view.account)}: {percent(end - start)} {part}"
                 if end > start:
-                    bars.append(ChartBar(row=row, start=start, end=end, classes=classes, tooltip=tooltip))
+                    bars.append(ChartBar(row=row, start=start, end=end, classes=colours[part], tooltip=tooltip))
+                start = end
         quarters = [(part / 4, f"{25 * part}%") for part in range(5)]
         axis = ChartAxis(name="share of the budget", low=0, high=1, ticks=quarters)
         subtitle = "which share of each is spent, and which is left"
         return bar_chart(labels, bars, axis, title="Budgets", subtitle=subtitle, legend=[*colours.items()])
 
     plot = chart
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "set aside", "left"))
-        rows = "".join(
-            f'<tr><td style="text-align: left">{escape(visible(view.whose))}{" (removed)" * view.removed}</td>'
-            f"<td>{figure(view.epsilon)}</td>"
-            f"<td>{figure(view.delta)}</td><td>{percent(view.spent.share)}</td><td>{percent(view.set_aside)}</td>"
-            f'<td><meter value="{float(view.remaining.share):.4f}">{percent(view.remaining.share)}</meter> '
-            f"{percent(view.remaining.share)}</td></tr>"
-            for view in self
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") -> int:
@@ -403,26 +382,18 @@ def budget(
 
 def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) -> list[Release]:
     """Return charges, newest first."""
-    outcomes: dict[int, Entry] = {}
-    charges: list[Entry] = []
-    with chain.reading(), chain.store.entries() as rows:
-        for row in rows:
-            if row[1] in _CHARGED:
-                charges.append(Entry.of(row))
-            elif row[5]:
-                outcomes[row[5]] = Entry.of(row)
-    wanted = [
-        entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
-    ]
+    analyst = None if actor.role is Role.OWNER else actor.name
     with chain.reading():
-        return [_release(chain, entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
+        charges = chain.store.charges(data, analyst, limit)
+        outcomes = chain.store.outcomes(charges[-1].number) if charges else {}
+        return [_release(chain, entry, outcomes.get(entry.number)) for entry in charges]
 
 
 def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
     """Return one charge that an actor may see, and its entry."""
     with chain.reading():
         entry = chain.store.entry(number) if 0 < number < 2**63 else None
-        if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
+        if entry is None or entry.kind not in {"reserve", "shared"} or not actor.sees(entry.analyst):
             raise UnknownReceiptError(number)
         return _release(chain, entry, chain.store.outcome(number)), entry
 
@@ -458,9 +429,8 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
 
 def acts(chain: Chain) -> list[Act]:
     """Return the acts of owners, oldest first."""
-    with chain.reading(), chain.store.entries() as rows:
-        # Column 1 is the kind; column 5, the reservation that an entry is about, is set in outcomes only.
-        entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
+    with chain.reading():
+        entries = chain.store.acts()
     listed = []
     for entry in entries:
         detail = entry.read()

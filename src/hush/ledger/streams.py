@@ -44,8 +44,10 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -57,7 +59,7 @@ from hush.core.numbers import assign
 from hush.ledger.budgets import Taken, event_list, in_force, price, takes, times
 from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
-from hush.ledger.entries import Actor, Entry, label, now, prose
+from hush.ledger.entries import Actor, Entry, label, moment, now, prose
 from hush.ledger.errors import LedgerError
 from hush.ledger.state import SetAside, charge_to_json, events_hash, question_hash
 from hush.storage import alive, this_process
@@ -99,9 +101,11 @@ class Schedule:
     every: str
     """``day``, ``week``, ``month`` or ``year``, or several: ``14 days``."""
     slots: int
+    moments: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The moments of all slots, and when the next one would have been."""
 
     def __post_init__(self) -> None:
-        assign(self, first=_moment(self.first))
+        assign(self, first=_first(self.first))
         step = _STEP.fullmatch(self.every.strip()) if isinstance(self.every, str) else None
         count = 0 if step is None else int(step[1] or 1)
         if step is None or not count:
@@ -113,17 +117,19 @@ class Schedule:
         days = count * {"day": 1, "week": 7, "month": 31, "year": 366}[step[2]]
         if int(self.first[:4]) + days * self.slots // 365 > _LAST_YEAR:
             raise InvalidValueError("releases", got=self.slots, allowed=f"so few that they end before {_LAST_YEAR}")
+        first, moments = dt.datetime.fromisoformat(self.first), []
+        for units in range(0, count * (self.slots + 1), count):
+            slot = first + dt.timedelta(days=units * (7 if step[2] == "week" else 1))
+            if step[2] in {"month", "year"}:
+                months = first.year * 12 + first.month - 1 + units * (12 if step[2] == "year" else 1)
+                year, month = months // 12, months % 12 + 1
+                slot = first.replace(year=year, month=month, day=min(first.day, calendar.monthrange(year, month)[1]))
+            moments.append(moment(slot))
+        assign(self, moments=tuple(moments))
 
     def slot(self, number: int) -> str:
-        """Return the moment of a slot, counted from 0; beyond the last one, when it would have been."""
-        step = _STEP.fullmatch(self.every)
-        assert step is not None  # noqa: S101 - checked when it was made
-        first, count = dt.datetime.fromisoformat(self.first), number * int(step[1] or 1)
-        if step[2] in {"day", "week"}:
-            return _written(first + dt.timedelta(days=count * (7 if step[2] == "week" else 1)))
-        months = first.year * 12 + first.month - 1 + count * (12 if step[2] == "year" else 1)
-        year, month = months // 12, months % 12 + 1
-        return _written(first.replace(year=year, month=month, day=min(first.day, calendar.monthrange(year, month)[1])))
+        """Return the moment of a slot, counted from 0."""
+        return self.moments[number]
 
     def period(self, number: int) -> str:
         """Return the name of a slot: its date."""
@@ -136,34 +142,20 @@ class Schedule:
 
     def passed(self, clock: str) -> int:
         """Return how many slots have come at a moment; at most one more than there are, if the next would have too."""
-        low, high = 0, self.slots + 1
-        while low < high:  # binary search: slots come one after the other
-            middle = (low + high) // 2
-            if self.slot(middle) <= clock:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_right(self.moments, clock)
 
 
-def _moment(value: object) -> str:
+def _first(value: object) -> str:
     """Return a date, or a date and time with an offset, as a moment in UTC."""
     text = value.isoformat() if isinstance(value, dt.date) else value
-    try:
-        moment = dt.datetime.fromisoformat(text) if isinstance(text, str) and text.isascii() else None
-        if moment is not None and len(str(text)) == len("2026-11-16"):
-            moment = moment.replace(tzinfo=dt.UTC)
-        if moment is not None and moment.tzinfo is not None and moment.year > _FIRST_YEAR:
-            return _written(moment.astimezone(dt.UTC))
-    except (ValueError, OverflowError):
-        pass
+    with suppress(ValueError, OverflowError, TypeError):
+        first = dt.datetime.fromisoformat(text)  # type: ignore[arg-type]
+        if len(str(text)) == len("2026-11-16"):
+            first = first.replace(tzinfo=dt.UTC)
+        if first.tzinfo is not None and first.year > _FIRST_YEAR and str(text).isascii():
+            return moment(first.astimezone(dt.UTC))
     allowed = "a date such as 2026-11-16, or a time with its offset such as 2026-11-16T06:00:00Z"
     raise InvalidValueError("first", got=value, allowed=allowed)
-
-
-def _written(moment: dt.datetime) -> str:
-    """Return a moment as the ledger writes its own."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 What is drawn follows from the keys (`plot`):
 
-* no key: a single number on a scale of its own;
+* no key: a single number, a dot on a scale of its own;
 * a key of dates, times or more than forty numbers: a line with a band;
 * a key of numbers: a histogram, its bars side by side;
 * any other key: bars with whiskers; or dots on an axis of their own, where whiskers could not be seen on one from 0;
@@ -44,7 +44,6 @@ from hush.core.chart import (
     Scale,
     Sheet,
     cut,
-    number_ticks,
     seconds,
     text_width,
     tick_text,
@@ -115,16 +114,20 @@ class Plot:
 
     def labels(self, key: int) -> list[str]:
         """Return the values of a key in their order, each once, as they are written at an axis."""
-        return list(dict.fromkeys(label(point.keys[key]) for point in self.points))
+        return list(dict.fromkeys(self.label(point, key) for point in self.points))
+
+    def label(self, point: Point, key: int) -> str:
+        """Return one of a point's keys as it is written at an axis; an empty text where there is no such key."""
+        return label(point.keys[key]) if key < len(point.keys) else ""
 
     @cached_property
     def groups(self) -> list[str]:
         """The values of the second key, as they are written; an empty text where there is no second key."""
-        return self.labels(1) if len(self.keys) > 1 else [""]
+        return self.labels(1)
 
     def group(self, point: Point) -> int:
         """Return the number of a point's group."""
-        return self.groups.index(label(point.keys[1])) if len(self.keys) > 1 else 0
+        return self.groups.index(self.label(point, 1))
 
     def extent(self) -> tuple[float, float]:
         """Return the least and the greatest number that the axis has to show: of points that say something, if any.
@@ -296,7 +299,7 @@ def picture(
             '<line class="stripe" x1="1" y1="0" x2="1" y2="6"/></pattern></defs>'
         )
     drawing = {
-        PlotKind.NUMBER: _number,
+        PlotKind.NUMBER: _bars,
         PlotKind.BARS: _bars,
         PlotKind.HISTOGRAM: _bars,
         PlotKind.DOTS: _bars,
@@ -326,11 +329,10 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
         labels = [label(value) for value in even]
     # made-up bars keep their axis however long their whiskers become
     low, high = (0.0, 1.2 * max(point.value for point in drawn.points)) if dummy else drawn.extent()
-    axis = (
-        _close_up(drawn.column.name, low, high)
-        if drawn.kind is PlotKind.DOTS
-        else ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
-    )
+    if drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}:
+        around = _close_up if drawn.keys else ChartAxis.around
+        return _lying(sheet, drawn, top, around(drawn.column.name, low, high), labels)
+    axis = ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
     slot = (sheet.width - axis.room() - MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * len(drawn.groups)
@@ -362,16 +364,11 @@ def _upright(
     groups = drawn.groups
     gap = 0.06 if drawn.kind is PlotKind.HISTOGRAM else 0.28
     bar = min(slot * (1 - gap), 90 * len(groups)) / len(groups)
-    dots = drawn.kind is PlotKind.DOTS
-    zero = bottom if dots else y(0.0)
+    zero = y(0.0)
     for point in drawn.points:
         group = drawn.group(point)
-        middle = left + slot * (labels.index(label(point.keys[0])) + 0.5) + bar * (group - (len(groups) - 1) / 2)
+        middle = left + slot * (labels.index(drawn.label(point, 0)) + 0.5) + bar * (group - (len(groups) - 1) / 2)
         end = y(drawn.shown_value(point))
-        if dots:
-            _whisker(sheet, point, y, middle, min(8.0, bar * 0.4))
-            sheet.add("circle", _faint(f"d{group % COLOURS}", point), _words(point), cx=middle, cy=end, r=4)
-            continue
         box = {"x": middle - bar / 2 + 0.5, "y": min(end, zero), "width": max(bar - 1, 0.5), "height": abs(end - zero)}
         fill: dict[str, str] = {"fill": f"url(#{dummy})"} if dummy else {}
         classes = "dummy" if dummy else _faint(f"c{group % COLOURS}", point)
@@ -409,17 +406,18 @@ def _names(
 
 def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
     bars = []
-    dots = drawn.kind is PlotKind.DOTS
+    dots = drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}
     for point in drawn.points:
         group = drawn.group(point)
         bar = ChartBar(
-            row=labels.index(label(point.keys[0])),
+            row=labels.index(drawn.label(point, 0)),
             lane=group,
             start=drawn.shown_value(point) if dots else 0.0,
             end=drawn.shown_value(point),
             dot=dots,
             classes=_faint(f"{'d' if dots else 'c'}{group % COLOURS}", point),
             reach=None if point.low is None else point.reach,
+            text="" if point.keys else point.text,
             tooltip=_words(point),
         )
         bars.append(bar)
@@ -427,7 +425,7 @@ def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[
 
 
 def _words(point: Point) -> str:
-    return f"{', '.join(map(label, point.keys))}: {point.text}"
+    return ": ".join([", ".join(map(label, point.keys)), point.text]) if point.keys else point.text
 
 
 def _whisker(sheet: Sheet, point: Point, y: Scale, middle: float, cap: float, *, live: bool = False) -> None:
@@ -524,7 +522,7 @@ def _map(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
     axis = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * high else low, high)
     shade = Scale(axis=axis, start=0, end=_SHADES - 0.001)
     for point in drawn.points:
-        x, y = left + slot * across.index(label(point.keys[1])), head + height * down.index(label(point.keys[0]))
+        x, y = left + slot * across.index(drawn.label(point, 1)), head + height * down.index(drawn.label(point, 0))
         step = int(shade(drawn.shown_value(point)))
         box = {"x": x + 1, "y": y + 1, "width": max(slot - 2, 0.5), "height": height - 2}
         sheet.add("rect", f"h{step}" if point.tells else "unknown", _words(point), **box, rx=2)
@@ -551,34 +549,3 @@ def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, drawn: Plot) -
         sheet.add("rect", "unknown", x=place, y=y + 0.5, width=20, height=11, rx=2)
         sheet.text(place + 26, y + 10, words)
     return y + 36
-
-
-# a single number
-
-
-def _number(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
-    point = drawn.points[0]
-    low, high = point.reach
-    pad = (high - low) * 0.35 or abs(point.value) * 0.1 or 1.0
-    ticks = number_ticks(low - pad, high + pad, about=5)
-    if (least := drawn.column.limits[0]) is not None:
-        ticks = [tick for tick in ticks if tick >= least] or ticks
-    ends = ChartAxis(name=drawn.column.name, low=ticks[0], high=ticks[-1], ticks=[])
-    x = Scale(axis=ends, start=MARGIN + 30, end=sheet.width - MARGIN - 30)
-    middle, axis = top + 52, top + 78
-    place = x(drawn.shown_value(point))
-    near = min(
-        max(place, text_width(point.text, 20) / 2 + MARGIN), sheet.width - text_width(point.text, 20) / 2 - MARGIN
-    )
-    sheet.text(near, top + 30, point.text, "big number", anchor="middle")
-    for tick in ticks:
-        sheet.add("line", "axis", x1=x(tick), x2=x(tick), y1=axis, y2=axis + 5)
-        sheet.text(x(tick), axis + 18, tick_text(tick), "number", anchor="middle")
-    sheet.add("line", "axis", x1=x(ticks[0]), x2=x(ticks[-1]), y1=axis, y2=axis)
-    if point.low is not None and point.high is not None:
-        start, end = x(point.low), x(point.high)
-        path = f"M{start:.1f} {middle - 6:.1f}v12M{end:.1f} {middle - 6:.1f}v12M{start:.1f} {middle:.1f}H{end:.1f}"
-        sheet.add("path", _faint("whisker", point), d=path)
-    sheet.add("circle", "d0" if point.tells else "hollow s0", point.text, cx=place, cy=middle, r=5)
-    sheet.text(sheet.width / 2, axis + 36, drawn.column.name, "name", anchor="middle")
-    return axis + 48

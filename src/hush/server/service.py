@@ -19,14 +19,12 @@ import asyncio
 import contextvars
 import hashlib
 import logging
-import math
 import os
 import threading
 import time
 import uuid
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -38,7 +36,7 @@ from hush.core.storage import parse_size
 from hush.core.work import limited
 from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
-from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
+from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
@@ -46,6 +44,7 @@ from hush.ledger import Actor, LedgerError, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
+from hush.policy.file import Policy
 from hush.policy.ledger import decide_request, ledger_of, ledger_or_stand_in, streams_of
 from hush.server import monitoring, questions, rate_limits, schemas
 from hush.server.auth import oidc
@@ -62,11 +61,6 @@ _LOOK = 0.5
 """Seconds between two checks of the policy's file."""
 _RETRY = 60.0
 """Seconds after which an unreadable file is tried again."""
-_EACH = 8
-"""How many explanations are kept for one person …"""
-_PEOPLE = 32
-"""… and for how many people: some 6 MB, or 60 MB if every explanation has the largest number of prices."""
-_SECONDS = 60.0
 
 
 class OpenPolicy:
@@ -75,7 +69,7 @@ class OpenPolicy:
     def __init__(self, settings: ServiceSettings) -> None:
         self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
         """The SHA-256 of the policy's file, which identifies it in the ledger's chain."""
-        self.policy = read_policy(settings.policy)
+        self.policy = Policy.read(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
         self.ledger.limit_room(self.check_room)
@@ -282,7 +276,6 @@ class Service:
             each=settings.each,
         )
         self.oidc = oidc.OpenIdProvider(oidc.OidcSettings.read(settings.oidc)) if settings.oidc else None
-        self.explained = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
         self.explaining: dict[str, asyncio.Semaphore] = {}
         """Who has free computations under way."""
@@ -374,22 +367,13 @@ class PersonalService:
         **terms: Any,
     ) -> list[Explanation]:
         """Return the price and error of a question, at several prices or on the given terms. Spends nothing."""
-        self.check_rate(Rate.EXPLANATIONS)
 
-        def look(opened: OpenPolicy) -> list[Explanation]:
-            curator = opened.curator(self.who)
+        def look(curator: Curator) -> list[Explanation]:
+            if epsilons:
+                return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
+            return [curator.explain(question, parameters, **terms)]
 
-            def explain() -> list[Explanation]:
-                if epsilons:
-                    return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
-                return [curator.explain(question, parameters, **terms)]
-
-            budgets = tuple((view.data, view.analyst, view.account) for view in curator.budget())
-            words = repr((question, parameters, list(epsilons), sorted(terms.items())))
-            return self.service.explained.get(self.name, (opened.digest, budgets, words), explain)
-
-        async with self.service.explaining.setdefault(self.name, asyncio.Semaphore(2)):
-            return await self.with_policy(look)
+        return await self.for_nothing(Rate.EXPLANATIONS, look)
 
     async def ask(self, *, request: str | None = None, **terms: Any) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
@@ -530,37 +514,3 @@ def _unknown_receipts() -> Iterator[None]:
         if error.code == "unknown-receipt":
             raise UnknownPlaceError from None
         raise
-
-
-class ExplanationCache:
-    """A short-lived cache of explanations in one worker. Use it from any thread.
-
-    Tools have the same question described and explained before they ask it. So a worker remembers the last
-    explanations: for a minute, because public tables can change; under the policy in force, the very words of the
-    request, and the budgets, which are part of what is explained. They are apart for each person: two may see different
-    schemas, and that an explanation comes quickly must not tell what others asked. Nothing depends on a protected row.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._people: OrderedDict[str, OrderedDict[Hashable, tuple[float, list[Explanation]]]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._clock = clock
-
-    def get(self, person: str, key: Hashable, explain: Callable[[], list[Explanation]]) -> list[Explanation]:
-        """Return the stored explanation of a person and key, or compute and store it. Refusals are not stored."""
-        with self._lock:
-            moment, explained = self._people.get(person, OrderedDict()).get(key, (-math.inf, []))
-        if self._clock() - moment < _SECONDS:
-            return explained
-        # Outside of the lock, so that nobody waits for another person's planning.
-        explained = explain()
-        with self._lock:
-            explanations = self._people.setdefault(person, OrderedDict())
-            self._people.move_to_end(person)
-            explanations[key] = (self._clock(), explained)
-            explanations.move_to_end(key)
-            if len(explanations) > _EACH:
-                explanations.popitem(last=False)
-            if len(self._people) > _PEOPLE:
-                self._people.popitem(last=False)
-        return explained

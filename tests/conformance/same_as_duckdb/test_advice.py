@@ -282,12 +282,12 @@ FOLLOWED = [
     ),
     (
         "SELECT COUNT(*) AS n FROM orders o JOIN orders q ON o.number = q.number",
-        "ON o.number = q.number AND o.id = q.id",
+        "add the unit, USING (id, …) or ON … AND a.id = b.id",
         "SELECT COUNT(*) AS n FROM orders o JOIN orders q ON o.number = q.number AND o.id = q.id",
     ),
     (
         "SELECT COUNT(*) AS n FROM orders o JOIN orders q USING (number)",
-        "USING (id, number)",
+        "add the unit, USING (id, …)",
         "SELECT COUNT(*) AS n FROM orders o JOIN orders q USING (id, number)",
     ),
     (

@@ -14,7 +14,7 @@ import pytest
 import hush
 from hush.audit.events import best_event
 from hush.audit.neighbours import as_pair, hostile, nearby_pair, random_pair, read_pairs
-from hush.audit.runs import AuditError, Runs, Sample, described, observed, program
+from hush.audit.runs import AuditError, Runs, Sample, described, observed
 from hush.audit.statistics import LawTest
 
 
@@ -113,16 +113,6 @@ def test_a_generator_of_random_numbers_goes_on_in_the_child():
     with Runs(lambda _: generator.random()) as runs:
         tokens = [outcome.token for _ in range(5) for outcome in runs.of([], times=5)]
     assert len(set(tokens)) == 25
-
-
-def test_a_program_runs_without_a_shell():
-    run = program(["echo", "{rows};", "$HOME", "1.5", "`touch x`"])
-    printed = run([1])["printed"]
-    assert printed[1:] == ["$HOME", 1.5, "`touch", "x`"]
-    assert printed[0].endswith(".csv;")
-    assert program(["cat", "{rows}"])([{"a": 1, "b": None}])["printed"] == ["a", "b", 1]
-    assert program(["sleep", "60"], limit=0.1)([])["status"] == "no answer in time"
-    assert program(["false"])([])["status"] == 1
 
 
 # -- neighbours ---------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def test_short_error_bars_are_seen() -> None:
     assert plot(near).kind is PlotKind.DOTS
     svg = picture(near).page()
     for whisker in marks(svg, "path", "whisker"):
-        ends = [float(part) for part in re.findall(r"M[\d.]+ ([\d.]+)", whisker.get("d"))]
+        ends = [float(part) for part in re.findall(r"M([\d.]+) ", whisker.get("d"))]
         assert max(ends) - min(ends) > 20
     assert marks(picture(near, kind=PlotKind.BARS).page(), "rect", "c0")
     unequal = [key("g", Kind.TEXT, ["a", "b"]), counts("n", [90_000, 40], [10.0, 10.0])]

@@ -35,7 +35,7 @@ from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
 from hush.query.sql.answers import asked
-from hush.query.sql.dialects import intervals, notes_of, translated, within_units
+from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
 from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
@@ -54,13 +54,7 @@ def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str =
         tree: exp.Expr = read_query(text, dialect)
         if dialect != DEFAULT:
             tree = translated(tree, dialect)
-        question = resolve(tree, schema, parameters, text, dialect)
-    if dialect == DEFAULT:
-        return question
-    if isinstance(question, Composed):
-        questions = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
-        return replace(question, questions=questions)
-    return replace(question, notes=notes_of(question, dialect))
+        return resolve(tree, schema, parameters, text, dialect)
 
 
 def resolve(

@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -20,7 +19,6 @@ from hush.query.answers.tree import (
     AnswerColumnName,
     AnswerTable,
     Computed,
-    Fold,
     Matched,
     Qualified,
     Regrouped,
@@ -33,11 +31,12 @@ from hush.query.answers.tree import (
     walk,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in
+from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
 from hush.query.functions import call, constant
 from hush.query.functions.logic import conjuncts as terms_of
 from hush.query.question import Aggregate, Ordering, Question
 from hush.query.relations import Constants, Named, Relation, Scan, scans, used
+from hush.query.released import for_engine
 from hush.query.schema import Schema
 from hush.query.sql.allow_list import (
     STATEMENTS,
@@ -50,7 +49,7 @@ from hush.query.sql.allow_list import (
     refuse,
     shown,
 )
-from hush.query.sql.answers import Columns, level, levels, over_columns, row_keys, select_results
+from hush.query.sql.answers import level, levels, row_keys, select_results
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
@@ -185,7 +184,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
             names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
         else:
             names = _OverRows(context, scope, windows)
-        clauses = _clauses_of(select, items, names, windows)
+        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
         table = names.table(table) if isinstance(names, _Regrouping) else table
     else:
         scope = from_clause(select, context, parts)
@@ -196,33 +195,24 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
             )
         items = projections(select)
         names = _Released(select, items, Rows(context, scope), windows)
-        table, clauses = _released(names, _clauses_of(select, items, names, windows), windows)
+        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
+        table = names.table([*(output for _, output in outputs), having, qualify, *(each.by for each in order)])
     # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
     if windows.asked:
         table = windows.beside(table)
-    if clauses.having is not None:
-        table = Qualified(source=table, condition=clauses.having)
-    if clauses.windows:
-        table = Windowed(source=table, windows=clauses.windows)
-    if clauses.qualify is not None:
-        table = Qualified(source=table, condition=clauses.qualify)
-    return select_results(table, clauses.outputs, clauses.order, _cut(select, names), context, distinct=distinct)
-
-
-class _Clauses(NamedTuple):
-    """The results of a SELECT, and its clauses that come after GROUP BY."""
-
-    outputs: list[Named]
-    having: Expression | None
-    windows: tuple[tuple[str, Window], ...]
-    qualify: Expression | None
-    order: tuple[Ordering, ...]
+    if having is not None:
+        table = Qualified(source=table, condition=having)
+    if windows.made:
+        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
+    if qualify is not None:
+        table = Qualified(source=table, condition=qualify)
+    return select_results(table, outputs, order, _cut(select, names), context, distinct=distinct)
 
 
 def _clauses_of(
     select: exp.Select, items: Sequence[Projection], names: _OverRows | _Regrouping | _Released, windows: Windows
-) -> _Clauses:
-    """Return the results and clauses of a SELECT as expressions over its names, which note all aggregates."""
+) -> tuple[list[Named], Expression | None, Expression | None, tuple[Ordering, ...]]:
+    """Return the results of a SELECT, and HAVING, QUALIFY and ORDER BY; its names note all aggregates and windows."""
     aliases = {item.name.casefold(): item.node for item in items if item.named}
     # a result may name earlier ones; over answers without GROUP BY, any other
     if isinstance(names, _OverRows):
@@ -240,44 +230,7 @@ def _clauses_of(
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
     qualify = names.condition_of(select, "qualify")
     names.aliases_first = True
-    order = _ordered(select, items, names)
-    made = tuple((name, window) for window, name in windows.made.items())
-    return _Clauses(outputs, having, made, qualify, order)
-
-
-def _released(names: _Released, clauses: _Clauses, windows: Windows) -> tuple[AnswerTable, _Clauses]:
-    """Return the table that a SELECT over rows releases, and its clauses over the columns of that table.
-
-    From there on everything is as over answers. So a question without an aggregate or key is refused here, and so is
-    one whose results would read a column of rows.
-    """
-    if not names.aggregates and not names.keys:
-        raise _no_aggregate()
-    check_rows_as_units(names.rows.scope.relation, names.context.schema)
-    expressions = [output for _, output in clauses.outputs] + [ordering.by for ordering in clauses.order]
-    expressions += [condition for condition in (clauses.having, clauses.qualify) if condition is not None]
-    beside = {*windows.made.values(), *names.grouping, *(column.name for _, column in windows.asked.values())}
-    if used(expressions) - beside:
-        raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
-    for _, window in clauses.windows:
-        expressions += filter(None, window.expressions)
-    table, columns = names.table(expressions)
-
-    def over(expression: Expression) -> Expression:
-        return over_columns(expression, columns)
-
-    outputs: list[Named] = []
-    for name, output in clauses.outputs:
-        column, written = over(output), output.type.written
-        # a column that replaces an expression has the expression's type in the question's dialect
-        outputs.append((name, replace(column, type=replace(column.type, written=written)) if written else column))
-    return table, _Clauses(
-        outputs,
-        clauses.having and over(clauses.having),
-        tuple((name, window.mapped(over)) for name, window in clauses.windows),
-        clauses.qualify and over(clauses.qualify),
-        tuple(replace(ordering, by=over(ordering.by)) for ordering in clauses.order),
-    )
+    return outputs, having, qualify, _ordered(select, items, names)
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -348,33 +301,62 @@ def _no_aggregate() -> QuestionError:
 
 
 class _Released(Grouped):
-    """Expressions over keys and noisy aggregates; window functions and GROUPING are columns of their own."""
+    """Expressions over released keys and noisy aggregates, each of which is a column, as window functions are."""
+
+    noisy = True
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
-        self.named_keys, self._sets = _keys(select, items, rows)
-        super().__init__(rows, [expression for _, expression in self.named_keys])
-        self.aggregates: list[Aggregate] = []
-        self.grouping: list[str] = []
+        self._named_keys, self._sets = _keys(select, items, rows)
+        super().__init__(rows, [expression for _, expression in self._named_keys])
+        self.windows: Windows = windows
+        self._aggregates: dict[Aggregate, Column] = {}
+        self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
-        if self._sets is not None:
-            self.grouping = [self.context.fresh("grouping") for _ in self.keys]
-        self.windows = windows
+        self._parts: dict[Call, Column] = {}
+        """Where there are several, functions that an engine computes."""
+        if self._sets is None:
+            self._columns = [Column(self.context.fresh(name), key.type) for name, key in self._named_keys]
+        else:
+            self._columns = [Column(self.context.fresh(name), key.type.or_null()) for name, key in self._named_keys]
+            self._grouping = [self.context.fresh("grouping") for _ in self.keys]
 
-    def table(self, expressions: Sequence[Expression]) -> tuple[AnswerTable, Columns]:
-        """Return the table of what is released, and the column of each part of these expressions."""
+    def table(self, expressions: Sequence[Expression | None]) -> AnswerTable:
+        """Return the table of what is released; the expressions of the question read no other columns.
+
+        From there on everything is as over answers. So a question without an aggregate or key is refused here, and so
+        is one whose results would read a column of rows.
+        """
+        if not self._aggregates and not self.keys:
+            raise _no_aggregate()
+        relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
+        check_rows_as_units(relation, self.context.schema)
+        computed = [*self._parts.values(), *(column for _, column in self.windows.asked.values())]
+        names = {column.name for column in (*columns, *computed)}.union(self._grouping, self.windows.made.values())
+        of_windows = [expression for window in self.windows.made for expression in window.expressions]
+        if used([*expressions, *of_windows]) - names:
+            raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
         question = Question(
             data=self.context.schema.data,
-            relation=self.rows.scope.relation,
-            keys=tuple(self.named_keys),
-            aggregates=tuple(self.aggregates),
+            relation=relation,
+            keys=tuple(self._named_keys),
+            aggregates=tuple(self._aggregates),
             outputs=(),
         )
         if self._sets is None:
-            return level(question, self.context)
-        return levels(question, self._sets, self.grouping, expressions, self.context)
+            return level(question, [column.name for column in columns], self.context)
+        return levels(question, self._sets, columns, self._grouping, self._parts, self.context)
+
+    def convert(self, node: object) -> Expression:
+        """Return an expression over released columns; with several lists of keys, an engine's functions are columns."""
+        expression = super().convert(node)
+        if self._sets is None or not isinstance(expression, Call) or not for_engine(expression):
+            return expression
+        if expression not in self._parts:
+            self._parts[expression] = Column(self.context.fresh("part"), expression.type.or_null())
+        return self._parts[expression]
 
     def key(self, index: int) -> Expression:
-        return Released("key", index, self.keys[index].type)
+        return self._columns[index]
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Grouping | exp.GroupingId):
@@ -386,15 +368,15 @@ class _Released(Grouped):
                 if expression not in self.keys:
                     raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
                 index = self.keys.index(expression)
-                bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
+                bit: Expression = Column(self._grouping[index], _BIT) if self._grouping else constant(Fraction(0))
                 if len(node.expressions) == 1:
                     return bit
                 bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
             return bits
         aggregate = typed_aggregate(read_aggregate(node, self.rows), node)
-        if aggregate not in self.aggregates:
-            self.aggregates.append(aggregate)
-        return Released("aggregate", self.aggregates.index(aggregate), aggregate.type)
+        if aggregate not in self._aggregates:
+            self._aggregates[aggregate] = Column(self.context.fresh(aggregate.kind.name.lower()), aggregate.type)
+        return self._aggregates[aggregate]
 
 
 def _keys(
@@ -489,11 +471,11 @@ class _Regrouping(Grouped):
                 self._named.append((rows.context.fresh("key"), expression))
         super().__init__(rows, [expression for _, expression in self._named])
         self.windows = windows
-        self._folds: dict[Fold, str] = {}
+        self._folds: dict[Window, str] = {}
 
     def table(self, table: AnswerTable) -> Regrouped:
         """Return the groups of a table with all folds that were asked for."""
-        folds = tuple((name, fold_over_rows) for fold_over_rows, name in self._folds.items())
+        folds = tuple((name, window) for window, name in self._folds.items())
         return Regrouped(source=table, keys=tuple(self._named), folds=folds, whole=not self._named)
 
     def key(self, index: int) -> Expression:
@@ -503,10 +485,8 @@ class _Regrouping(Grouped):
         if (parts := spread(node)) is not None:
             return self.convert(parts)
         kind, argument = fold(node, self.rows.convert)
-        fold_over_rows = Fold(kind=kind, argument=argument)
-        name = self._folds.get(fold_over_rows) or self.context.fresh(kind)
-        self._folds[fold_over_rows] = name
-        return Column(name, fold_over_rows.type)
+        window = Window(kind=kind, argument=argument, partition=tuple(self.keys))
+        return Column(self._folds.setdefault(window, self.context.fresh(kind)), window.type)
 
 
 def _results(select: exp.Select, scope: Scope) -> list[Projection]:
@@ -554,35 +534,23 @@ def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _Ov
 
 
 def _cut(query: exp.Query, names: Converter) -> tuple[int | None, int]:
-    numbers: list[int | None] = []
-    for name in ("limit", "offset"):
-        clause = query.args.get(name)
-        if clause is None:
-            numbers.append(None)
-            continue
-        options = clause.args.get("limit_options")
-        if isinstance(options, exp.LimitOptions):
-            if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
-                raise QuestionError(
-                    f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be "
-                    "private.",
-                    "Write a number of rows alone: LIMIT 10.",
-                )
-            only(options, "rows")
-        if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
-            only(clause, "direction", "count", "limit_options")
-            node = clause.args.get("count") or exp.Literal.number(1)
-        else:
-            only(clause, "expression", "limit_options")
-            node = clause.expression
-        if not isinstance(node, (exp.Literal, exp.Placeholder)):
-            raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
-        number = names.convert(node)
-        value = number.value if isinstance(number, Literal) else None
-        if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
-            raise QuestionError(f"{name.upper()} needs a whole number of at least 0; got {shown(node)}.")
-        numbers.append(value.numerator)
-    return numbers[0], numbers[1] or 0
+    """Return LIMIT, if there is one, and OFFSET."""
+    clauses = (query.args.get(name) for name in ("limit", "offset"))
+    limit, offset = (None if clause is None else _rows_of(clause, names) for clause in clauses)
+    return limit, offset or 0
+
+
+def _rows_of(clause: exp.Expr, names: Converter) -> int:
+    """Return the number of rows that LIMIT, OFFSET, FETCH FIRST 3 ROWS ONLY or FETCH FIRST ROW ONLY names."""
+    if isinstance(options := clause.args.get("limit_options"), exp.LimitOptions):
+        only(options, "rows")
+    only(clause, "direction", "count", "expression", "limit_options")
+    node = clause.args.get("expression") or clause.args.get("count") or exp.Literal.number(1)
+    number = names.convert(node) if isinstance(node, exp.Literal | exp.Placeholder) else None
+    value = number.value if isinstance(number, Literal) else None
+    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
+        raise QuestionError(f"LIMIT and OFFSET need a whole number of at least 0; got {shown(node)}.")
+    return value.numerator
 
 
 # FROM answers

@@ -163,7 +163,7 @@ async def show(
 def with_problem_page(route: Route) -> Handler:
     """Return the handler of a page, which shows refusals as pages, with the words of the command line."""
 
-    async def wrapper(visit: Visit) -> Response:
+    async def wrapper(visit: Visit) -> Any:
         try:
             try:
                 return await route.handler(visit)
