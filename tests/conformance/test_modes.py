@@ -184,7 +184,7 @@ def test_rows_count_for_the_value_they_have(name: str) -> None:
     with hush.protect(data, bounds=declared.get("bounds", {}), values=lists, budget=BUDGET) as c:
         how, compiled, exact = planned(c, "SELECT g, MODE(x) AS m FROM data GROUP BY g")
         (statement,), histogram = compiled.others, how.draws[0].histogram
-        assert ('"list_' in statement.text) == (way == "list")
+        assert bool(statement.parameters) == (way == "list")
         assert (statement.text.count("WHEN") >= len(values)) == (way == "comparison")
         assert list(histogram.values) == [shown(value) for value in values]
         for (group,), sparse in zip(exact.keys, exact.histograms[0], strict=True):

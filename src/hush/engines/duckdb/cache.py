@@ -222,7 +222,7 @@ class BoundedTables:
             fresh = prepared.rows.reading(reads, relation)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
-                every_row = render(select([count()], fresh.plain([])), DUCKDB)
+                every_row = render(select([count()], fresh.plain([])), DUCKDB, limited=False)
                 wish.rows = int(self._fetch(every_row, fresh.lists.parameters)[0][0])
             forms = [SqlType.TEXT, *layout.keys.values(), *(value.form for _, value in layout.columns.values())]
             width = sum([_TEXT if form is SqlType.TEXT else _NUMBER for form in forms])
@@ -230,7 +230,7 @@ class BoundedTables:
                 continue
             name = f"bounded_{next(self._numbers)}"
             before = self._used()
-            stored = render(layout.table_of(fresh), DUCKDB)
+            stored = render(layout.table_of(fresh), DUCKDB, limited=False)
             created = stored._replace(text=DUCKDB.created("TABLE", name, stored.text))
             self._fetch(created, fresh.lists.parameters)
             size = max(0, self._used() - before)

@@ -209,7 +209,8 @@ class DuckDBConnection(SqlConnection):
                 # rowid finds the batch without sorting: the table is never changed once it is made
                 cells = [column("rowid").alias("at"), column("units").cast("BIGINT").alias("units")]
                 inside = column("rowid").between(integer(start), integer(start + _AT_ONCE - 1))
-                batch = session.columns(render(select(cells, TableName(_GROUPS)).where(inside), DUCKDB), {})
+                part = select(cells, TableName(_GROUPS)).where(inside)
+                batch = session.columns(render(part, DUCKDB, limited=False), {})
                 batches.append(batch["at"] if choose is None else batch["at"][choose(batch["units"])])
             session.register(_WANTED, {"at": np.concatenate(batches)})
             query = select([Star("t")], TableName(_GROUPS, "t"))
@@ -291,7 +292,7 @@ class DuckDBConnection(SqlConnection):
 _AT_ONCE = 2**20
 _GROUPS, _WANTED = "groups", "wanted"
 Quicker = Mapping[str, Statement]
-"""Statements over stored rows, by the texts of those that compute the same from the tables."""
+"""Statements over stored rows, by the text of the statement that computes the same from the tables."""
 
 
 def _created(statement: Statement) -> Statement:

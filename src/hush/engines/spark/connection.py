@@ -208,7 +208,7 @@ class SparkServer:
             return self._session
 
     def _started(self) -> SparkSession:
-        """Return a new session with every setting, each of them checked; Sail has fewer."""
+        """Return a new session with every setting, each one checked; Sail has fewer."""
         session = _remote(self._address) if self.remote else _master(self._address)
         try:
             # RINT rounds half to even, so 2.5 becomes 2; in Sail it becomes 3

@@ -393,7 +393,7 @@ class ServerDialect(Dialect):
     bits: ClassVar[Mapping[str, int]]
     """The sizes of whole numbers that the engine has."""
     days_of_times: ClassVar[tuple[str, str]]
-    """The first and the last date that is taken as a timestamp: there are fewer of these."""
+    """The first and the last date that is taken as a timestamp."""
 
     def try_cast(self, value: str, to: str, of: str | None = None) -> str:
         """Return a guarded cast."""

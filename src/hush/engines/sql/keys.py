@@ -120,7 +120,7 @@ def _in_form(value: Constant, form: SqlType) -> Any:
 
 
 def as_parameter(values: Iterable[Any], form: SqlType) -> list[Any]:
-    """Return values as a list for the driver: wide ones as texts, for it would hand over some of them as floats."""
+    """Return values as a list for the driver: wide ones as texts, for it would hand over some as floats."""
     return [str(value) if form is SqlType.WIDE and value is not None else value for value in values]
 
 
