@@ -81,8 +81,8 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
             remaining = None if question_plan.events else accounts.remaining
             return replace(program.compute(), remaining=remaining, made_up=session.made_up)
         # with other limits or keys it is another question
-        limits = {name: getattr(terms, name) for name in ("max_rows", "max_groups", "keys")}
-        limited = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
+        limits = ("max_rows", "max_groups", "keys")
+        limited = ", ".join([f"{name}={value}" for name in limits if (value := getattr(terms, name)) is not None])
         text = question_plan.question.text or str(order.question)
         decision = charge(
             session,
