@@ -123,7 +123,8 @@ def tables_of_files(
     for path in files:
         reading = _reading(path, words)
         written = (places or {}).get(path, str(path))
-        for inner in [*inner_tables(path)] or [None]:
+        inside: list[str | None] = [*inner_tables(path)]
+        for inner in inside or [None]:
             name = inner or table_name(path)
             source = f"{written}#{inner}" if inner else written
             if name in tables:
