@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain, compress, product
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -193,12 +194,12 @@ def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
     members = [_keys_of(member) for member in element.expressions]
     count = len(members)
     if isinstance(element, exp.Rollup):
-        chosen = [range(size) for size in range(count, -1, -1)]
-        return [[node for index in indices for node in members[index]] for indices in chosen]
-    if 2**count > MAX_SETS:
+        chosen = [members[:size] for size in range(count, -1, -1)]
+    elif 2**count > MAX_SETS:
         raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
-    masks = range(2**count - 1, -1, -1)
-    return [[n for index in range(count) if mask >> (count - 1 - index) & 1 for n in members[index]] for mask in masks]
+    else:
+        chosen = [list(compress(members, mask)) for mask in product((True, False), repeat=count)]
+    return [list(chain(*keys)) for keys in chosen]
 
 
 def _keys_of(node: exp.Expr) -> list[exp.Expr]:
