@@ -271,7 +271,6 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
 
 def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:
     """Return a query as a relation; ``names`` are the unique names its columns must have (in a union)."""
-    context.spend(query)
     if isinstance(query, exp.Subquery):
         only(query, "this", "with_")
         return derived(query.this, context, with_parts(query, context, parts), names)

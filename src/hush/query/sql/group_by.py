@@ -183,6 +183,14 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     return sets
 
 
+def single_set(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
+    """Return the one list of keys that GROUP BY names; refuse several."""
+    sets = grouping_sets(select, items, rows)
+    if len(sets) > 1:
+        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+    return sets[0]
+
+
 def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of one element of GROUP BY."""
     if isinstance(element, exp.GroupingSets):
@@ -611,12 +619,10 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
     rows = Rows(context, scope)
     items = projections(select)
     distinct = is_set(select.args.get("distinct"))
-    sets = grouping_sets(select, items, rows)
-    if len(sets) > 1:
-        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+    listed = [item.node for item in items] if distinct else single_set(select, items, rows)
     keys: list[Named] = []
     grouped_by_unit = not scope.private
-    for node in [item.node for item in items] if distinct else sets[0]:
+    for node in listed:
         if rows.unit(node):
             grouped_by_unit = True
             continue

@@ -27,7 +27,6 @@ from hush.query.schema import Schema, Target
 from hush.query.sql.allow_list import identifier, is_set, shown
 from hush.query.sql.text import DEFAULT
 
-MAX_WORK = 60_000
 MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
 
@@ -99,8 +98,6 @@ class Context:
     binder: Binder
     subqueries: Callable[[], Subqueries]
     dialect: str = DEFAULT
-    work: list[int] = field(default_factory=list)
-    """The nodes of each query that was read."""
     relations: int = 0
     private_joins: int = 0
     parts: list[Part] = field(default_factory=list)
@@ -116,12 +113,6 @@ class Context:
     """The answers of parts that are finished questions, and were read."""
     finished: dict[int, tuple[bool, exp.Expr]] = field(default_factory=dict)
     """By the id of a query's node, whether it is a finished question; and the node, so that its id stays its own."""
-
-    def spend(self, query: exp.Expr) -> None:
-        """Count the nodes of a query; WITH parts that use each other twice would otherwise grow without end."""
-        self.work.append(len(list(query.walk())))
-        if sum(self.work) > MAX_WORK:
-            raise QuestionError("The question is too large once its WITH parts are put in.", "Ask for less at once.")
 
     def grow(self, relations: int = 1) -> None:
         """Count relations."""
@@ -139,7 +130,7 @@ class Context:
             )
 
     def trial(self) -> Context:
-        """Return a copy, of which nothing stays but the work."""
+        """Return a copy, of which nothing stays."""
         changing = ("parts", "names", "links", "questions", "awaited", "answers")
         copies: dict[str, Any] = {name: copy(getattr(self, name)) for name in changing}
         return replace(self, **copies)

@@ -28,7 +28,6 @@ from hush.query.answers.tree import (
     Windowed,
     columns_of,
     noisy_names,
-    walk,
 )
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
@@ -47,7 +46,7 @@ from hush.query.sql.allow_list import (
     refuse,
     shown,
 )
-from hush.query.sql.answers import level, levels, row_keys, select_results
+from hush.query.sql.answers import level, levels, row_keys, select_results, within_limit
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
@@ -66,6 +65,7 @@ from hush.query.sql.group_by import (
     ordinal,
     projections,
     read_aggregate,
+    single_set,
     typed_aggregate,
 )
 from hush.query.sql.joins import Condition, beside, condition_of, conjuncts, is_cross, kind_of, on, owners
@@ -75,8 +75,6 @@ from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
 _MAX_LIMIT = 2**31 - 1
-_MOST_TABLES = 2000
-"""How many tables of answers UNION ALL may put together, each counted as often as it is used."""
 _BIT = Type(Kind.INTEGER, nullable=False, lower=Fraction(0), upper=Fraction(1), step=Fraction(1))
 
 
@@ -158,7 +156,6 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         return _union(node, context, with_parts(node, context, parts))
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    context.spend(node)
     parts = with_parts(node, context, parts)
     if not is_set(node.args.get("from_")):
         node = _from_first(node)
@@ -458,10 +455,7 @@ class _Regrouping(Grouped):
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
         self._named: list[Named] = []
-        sets = grouping_sets(select, items, rows)
-        if len(sets) > 1:
-            raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
-        for node in sets[0]:
+        for node in single_set(select, items, rows):
             expression = rows.convert(node)
             if expression not in [earlier for _, earlier in self._named]:
                 self._named.append((rows.context.fresh("key"), expression))
@@ -730,11 +724,7 @@ def _stacked(answers: Sequence[Answers], context: Context) -> Answers:
             (context.fresh(label), column.column) for (label, _), column in zip(each.names, own, strict=True)
         )
         tables.append(Computed(source=each.table, columns=renamed))
-    if sum(1 for each in tables for _ in walk(each)) > _MOST_TABLES:
-        raise QuestionError(
-            f"UNION ALL puts more than {_MOST_TABLES:,} tables of answers together.", "Ask for less at once."
-        )
     if len({label.casefold() for label in labels}) < len(labels):
         raise QuestionError("Two results have one name.", "Give one another name with AS.")
     names = [(label, column.name) for label, column in zip(labels, columns, strict=True)]
-    return Answers(Stacked(sources=tuple(tables), columns=tuple(columns)), names)
+    return Answers(within_limit(Stacked(sources=tuple(tables), columns=tuple(columns))), names)
