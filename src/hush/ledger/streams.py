@@ -12,19 +12,15 @@ steps, where the sum of the ε's is kε. Prices are exact fractions: the charges
 
 **Why set aside, and not charged at once.** Write S for what was charged and A for what is set aside, as vectors of
 loss, ε and δ mass. Every other charge, and every declaration, is admitted only if S + A fits with it. A release moves
-its part from A to S, so S + A stays, and S only approaches it: each release fits. An account is a privacy filter
-(Rogers, Roth, Ullman, Vadhan 2016; Whitehouse, Ramdas, Rogers, Wu 2023, fully adaptive composition; the theorem of
-each kind is in `hush.accounting.filters`): its guarantee holds for all that was charged, in any order and
-wherever it stops, also if that was decided in the light of earlier answers. A release that was never charged was
-never made, so stopping a stream frees exactly the part A that is left, and nothing that was charged comes back. An
-exact composition of the whole plan that is not additive, such as by privacy-loss distributions, would admit a little
-more at the price that nothing could be freed: there, to stop early refunds nothing (`hush.accounting.plan`).
+its part from A to S, so S + A stays, and S only approaches it: each release fits. An account is a privacy filter: its
+guarantee holds for all that was charged, in any order and wherever it stops, also if that was decided in the light of
+earlier answers. A release that was never charged was never made, so stopping a stream frees exactly the part A that is
+left, and nothing that was charged comes back.
 
 **Each period once.** The ledger keeps the number of the next release of each plan. It only grows. Which release is due
 is decided under the ledger's lock, from that number and the clock, and the charge raises the number. So of two workers
 one makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
-A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed. Only who
-restores an older copy of the ledger forgets releases; what these have cost, the owner says (`hush.ledger.backup`).
+A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
 
 **Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
 says so, it is skipped as soon as the next one is due, and its part of what was set aside is free again.
@@ -160,15 +156,7 @@ def _first(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDeclaration:
-    """A question that is released again and again, as an owner declares it.
-
-    >>> weekly = Schedule(first="2026-11-16", every="week", slots=12)
-    >>> declaration = StreamDeclaration(
-    ...     name="visits", data="clinic", question="SELECT COUNT(*) AS n FROM visits", schedule=weekly, epsilon="0.1"
-    ... )
-    >>> declaration.readable("alice", {"alice": ["clinic"]}), declaration.readable(None, {})
-    (True, False)
-    """
+    """A question that is released again and again, as an owner declares it."""
 
     name: str
     """The name, which never changes: it is a part of the releases' addresses."""
