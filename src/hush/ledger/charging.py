@@ -239,10 +239,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             return _same_request(chain, limits, earlier, asked)
         bound = store.bound(asked.analyst, asked.request)
         if bound not in {None, asked.hash}:
-            raise RequestConflictError(
-                f"The request id {asked.request!r} was used before for another question or price. "
-                "Use a new id for a new question; nothing was charged."
-            )
+            raise _conflict(asked.request)
         paid = None if repeat is None or repeat.fresh else _paid_before(store, limits, asked, repeat)
         if isinstance(paid, int):
             return paid
@@ -336,11 +333,15 @@ def _same_request(chain: Chain, limits: ChargeLimits, earlier: Entry, asked: Cha
         same = same if asked.repeat is None else earlier.same_question == asked.repeat.question
         same = same and content["question"] == asked.question
     if not same:
-        raise RequestConflictError(
-            f"The request id {earlier.request!r} was used on {content['when'][:10]} for another question or price. "
-            "Use a new id for a new question; nothing was charged."
-        )
+        raise _conflict(earlier.request)
     return _replay(chain, limits, earlier)
+
+
+def _conflict(request: str) -> RequestConflictError:
+    return RequestConflictError(
+        f"The request id {request!r} was used before for another question or price. Use a new id for a new question; "
+        "nothing was charged."
+    )
 
 
 def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repeat: Repeat) -> Entry | int | None:
@@ -471,10 +472,9 @@ def fit(
         if account is None or room is None:
             raise damaged(state.head.number, f"the account {key} has no state")
         paid = unit_price or price(account, events)
-        if not room.fits(paid):
-            return TooMuch(key=key, account=room, charge=paid)
         room = in_force(room, key, lowered)
         cost = paid if room.currency == account.currency else price(room, events)
+        # A budget that a policy lowered has the smaller limits: what fits there fits the account, too.
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
         after[key] = account.spend(paid)

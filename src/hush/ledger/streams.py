@@ -375,19 +375,17 @@ class DeclaredStreams:
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
     ) -> Taken:
         """Return the share that a plan takes; refuse one for which too little is neither spent nor set aside."""
-        smaller = in_force(account, (declaration.data, ""), self._limits.lowered)
-        cost = plan.price if smaller.currency == account.currency else price(smaller, events)
-        rooms = [(account, plan.price), (smaller, cost)]
-        if all(room.fits(priced.repeated(plan.releases)) for room, priced in rooms):
-            share = takes(smaller, cost.repeated(plan.releases))
-            return Taken(smaller.epsilon, smaller.delta, share, 1 - smaller.share_spent - share)
-        fitting = min(times(room, priced) for room, priced in rooms)
-        left = 1 - smaller.share_spent
-        does = f"1 release at ε={figure(epsilon)} does"
-        if plan.releases > 1:
-            does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
-        fit = f"{min(fitting, plan.releases - 1)} would" if fitting else "not even one does"
-        keys = any(plan.releases * priced.delta > room.reserve - room.spent_delta for room, priced in rooms)
+        room = in_force(account, (declaration.data, ""), self._limits.lowered)
+        cost = plan.price if room.currency == account.currency else price(room, events)
+        left, whole = 1 - room.share_spent, cost.repeated(plan.releases)
+        if room.fits(whole):
+            share = takes(room, whole)
+            return Taken(room.epsilon, room.delta, share, left - share)
+        does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
+        does = f"1 release at ε={figure(epsilon)} does" if plan.releases == 1 else does
+        fitting = min(times(room, cost), plan.releases - 1)
+        fit = f"{fitting} would" if fitting else "not even one does"
+        keys = whole.delta > room.reserve - room.spent_delta
         raise BudgetExceededError(
             f"{does} not fit into what is left of the budget of {declaration.data} ({percent(left)}); {fit}. Lower "
             f"{'delta, which private keys use' if keys else 'epsilon'}, declare fewer releases, or raise the budget. "
@@ -428,10 +426,8 @@ class DeclaredStreams:
             # The declared price, even if events cost less by now: the releases must add up to the plan.
             fitting = fit(state, asked.data, "", stream.events, self._limits.lowered, unit_price=aside.price)
             if isinstance(fitting, TooMuch):
-                raise BudgetExceededError(
-                    f"The release {asked.name}/{period} was set aside, but the budget of {asked.data} is smaller now "
-                    "than what was spent and this. Raise it, or stop the stream. Nothing was charged."
-                )
+                refusal = fitting.account.refusal(fitting.charge, asked.data)
+                raise BudgetExceededError(f"The release {asked.name}/{period} {refusal}. Nothing was charged.")
             body: dict[str, Any] = {"when": now(), "question": asked.question, "process": this_process()}
             body |= {"epsilon": decimal(stream.epsilon), "question_hash": hashed, "events": written}
             body |= {"standing": {"name": asked.name, "number": due}, **fitting.content}
