@@ -305,20 +305,13 @@ def write_charge(chain: Chain, limits: ChargeLimits, entry: Entry, fitting: Char
     Every charge is written here, of questions and of declared streams, so no charge escapes the limits of the disk.
     They are checked last: an answer that was paid for comes again from a full disk too.
     """
-    check_room(chain, limits)
+    chain.store.check_room(limits.check_room)
     try:
         chain.write(entry, fitting.accounts)
     except BaseException:
         # Ctrl-C or a failed disk may come after the commit: the charge may stand although nobody got it.
         limits.ungranted.add(entry.hash)
         raise
-
-
-def check_room(chain: Chain, limits: ChargeLimits) -> None:
-    """Refuse to write more where the disk is full or a quota is used up."""
-    chain.store.check_room()
-    if limits.check_room is not None:
-        limits.check_room()
 
 
 # Answers that were paid for.
