@@ -342,7 +342,7 @@ class _Game:
     search: Callable[[], NeighbourPair] | None
     fortune: Fortune
     share: float
-    """The part of the level that bets may use: a tenth of it is for the law where one is claimed."""
+    """The part of the level that bets may use: a tenth is the law's where one is claimed."""
     begun: float = field(default_factory=time.monotonic)
     tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
     looks: int = 0

@@ -178,7 +178,7 @@ class Store:
         return next(iter(self.find("about > 0 AND about = ?", number)), None)
 
     def outcomes(self, first: int) -> dict[int, Entry]:
-        """Return the outcomes of the reservations from a number on, by the numbers of these."""
+        """Return the outcomes of all reservations from a number on, by the reservations' numbers."""
         return {entry.about: entry for entry in self.find("about > 0 AND about >= ?", first)}
 
     def previous(self, number: int, data: str) -> Entry | None:
