@@ -121,7 +121,7 @@ class OpenPolicy:
 
 
 def _check_room(places: Iterable[Path], quota: int) -> None:
-    """Refuse a charge when ledger and people, with all files beside them that begin with their names, take their quota."""
+    """Refuse a charge when ledger and people, with the files beside them of the same beginning, take the quota."""
     files = [path for root in places for path in root.parent.glob(f"{root.name}*")]
     files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
     used = sum(path.stat().st_size for path in files if path.is_file())

@@ -7,8 +7,8 @@ r"""PostgreSQL's wire protocol, so that psql, DBeaver, Metabase, pandas and Exce
                                               ├─ catalogue   \d, information_schema: the schema, never data
                                               └─ question    everything else, at the price that was set
 
-The tables of the catalogue have their columns in ``catalogue.tsv``, their rows in ``rows.sql`` and PostgreSQL's functions
-in ``functions.sql``; types stand in ``types.tsv``.
+The tables of the catalogue have their columns in ``catalogue.tsv``, their rows in ``rows.sql`` and functions of
+PostgreSQL in ``functions.sql``; types stand in ``types.tsv``.
 
 A question here goes the way of every question of the service: the same queue, slots, charges, texts.
 
