@@ -251,7 +251,7 @@ def quoted(name: str) -> str:
 
 
 def in_quotes(name: str) -> str:
-    """Return a name in SQL's double quotes, whatever is in it."""
+    """Return a name in SQL's double quotes, with its own quotes doubled."""
     return '"' + name.replace('"', '""') + '"'
 
 

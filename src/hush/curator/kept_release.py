@@ -143,7 +143,7 @@ def unpacked(data: bytes) -> tuple[ReleaseHead | None, bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class Headed:
-    """The common part of explanations and releases: what their head says."""
+    """The common part of explanations and releases: price, caveats, question and columns of their head."""
 
     head: ReleaseHead
 

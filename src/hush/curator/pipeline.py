@@ -405,7 +405,7 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
 
 
 def without_estimates(schema: Schema) -> Schema:
-    """Return a schema without what owners estimate of bounds, which changes no answer."""
+    """Return a schema without the estimates of its bounds, which change no answer."""
     return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
 
 

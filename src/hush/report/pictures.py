@@ -87,7 +87,7 @@ class Point:
 
     keys: tuple[Any, ...]
     labels: tuple[str, ...]
-    """The keys as they are written at an axis; an empty text where there is no such key."""
+    """The keys as they are written at an axis, with empty texts in place of missing ones."""
     value: float
     end: float
     """Where a bar or dot ends: at the value, or where the truth must end if noise carried it further."""
@@ -324,7 +324,7 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
 
 
 def _close_up(name: str, low: float, high: float) -> ChartAxis:
-    """Return an axis for dots: around what is drawn, logarithmic where the numbers are of very different size."""
+    """Return an axis for dots: around the drawn numbers, logarithmic where the numbers are of very different size."""
     if low <= 0 or high < _DECADES * low:
         return ChartAxis.around(name, low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
