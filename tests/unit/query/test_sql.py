@@ -357,7 +357,7 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visits WHERE age = NULL", "IS NULL"),
         (
             "SELECT COUNT(*) FROM visits WHERE REGEXP_FULL_MATCH(city, 'a)|(?:b')",
-            r"The pattern 'a\)\|\(\?:b' has a '\)' too",
+            "has parentheses that do not match",
         ),
         (
             "SELECT SUM(k) FROM (SELECT patient_id, COUNT(DISTINCT age) OVER (PARTITION BY patient_id) k FROM visits)",

@@ -32,7 +32,7 @@ from hush.query.functions.record import Reading, Rewrite, is_null, wanted_argume
 from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
 from hush.query.question import AGGREGATES, AggregateFunction
-from hush.query.refine import narrowed, narrowed_unless
+from hush.query.refine import narrowed
 from hush.query.relations import columns
 from hush.query.sql.allow_list import (
     ARGUMENT,
@@ -306,7 +306,7 @@ class Rows(Converter):
         """Return a converter with the types that columns have there; a subclass narrows no types."""
         if type(self) is not Rows:
             return self
-        return Rows(self.context, self.scope, (narrowed if holds else narrowed_unless)(self.types, condition))
+        return Rows(self.context, self.scope, narrowed(self.types, condition, outcome=holds, or_null=not holds))
 
     def subquery(self, node: exp.Expr) -> Expression:
         """Return the value of a subquery for a row."""
