@@ -256,7 +256,7 @@ def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def predicted(model: Any, values: Mapping[str, str]) -> str:
-    """Return the prediction for one made-up row, whose values are written as in a form; an empty one is missing."""
+    """Return the prediction for one made-up row, with values as written in a form; an empty one is missing."""
     row = {column.name: [_value(column, values.get(column.name, "").strip())] for column in _schema(model).columns}
     if isinstance(model, Classifier):
         chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it
