@@ -442,8 +442,9 @@ def _reading(section: Section) -> Mapping[str, Any]:
     for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
         words = f"one of {', '.join(map(json.dumps, allowed))}"
         good[key] = section.holds(key, good=reading.get(key, ",") in allowed, allowed=words)
-    known = text_encoding(reading.get("encoding", "utf-8")) is not None
-    good["encoding"] = section.holds("encoding", good=known, allowed="a name of one", hint=f"Such as {ENCODINGS}.")
+    codec = text_encoding(reading.get("encoding", "utf-8"))
+    hint = f"Such as {ENCODINGS}."
+    good["encoding"] = section.holds("encoding", good=codec is not None, allowed="a name of one", hint=hint)
     section.flag("quotes", default=True)
     section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
     return MappingProxyType({key: value for key, value in reading.items() if good.get(key, True)})
