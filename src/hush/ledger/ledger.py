@@ -215,7 +215,7 @@ class Ledger:
 
     def check_room(self) -> None:
         """Refuse to write more where the disk is full or a quota is used up."""
-        charging.check_room(self._chain, self._limits)
+        self._chain.store.check_room(self._limits.check_room)
 
     # The way of one question.
 

@@ -19,7 +19,7 @@ version is refused. Entries themselves are never migrated: their vocabulary only
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -105,8 +105,11 @@ class Store:
         self.place = storage.place
         """The ledger's name in messages and in default anchors; without any password."""
 
-    def check_room(self) -> None:
-        """Refuse a charge where the disk is nearly full: the answer must be kept too, and the journal."""
+    def check_room(self, quota: Callable[[], None] | None = None) -> None:
+        """Refuse a charge where the disk is nearly full, for the answer must be kept too; or where a quota is used up.
+
+        ``quota`` is a function that refuses.
+        """
         free = self.storage.free_bytes()
         if free is not None and free < LEAST_FREE:
             raise LedgerFullError(
@@ -114,6 +117,8 @@ class Store:
                 f"{LEAST_FREE >> 20} MiB, so that what is paid for can be kept. Nothing was charged. Make room, then "
                 "ask again."
             )
+        if quota is not None:
+            quota()
 
     def prepare(self) -> None:
         """Make the tables (inside a lock)."""
@@ -173,7 +178,7 @@ class Store:
         return next(iter(self.find("about > 0 AND about = ?", number)), None)
 
     def outcomes(self, first: int) -> dict[int, Entry]:
-        """Return the outcomes of the reservations from a number on, by the numbers of these."""
+        """Return the outcomes of all reservations from a number on, by the reservations' numbers."""
         return {entry.about: entry for entry in self.find("about > 0 AND about >= ?", first)}
 
     def previous(self, number: int, data: str) -> Entry | None:
