@@ -173,7 +173,7 @@ class ChargeRequest:
         self.data, self.analyst = self.key
         self.question = prose(question, "question")
         self.events = event_list(events)
-        self.written = list(map(Event.to_json, self.events))
+        self.written = [event.to_json() for event in self.events]
         self.hash = question_hash(data, question, self.written)
         self.repeat, self.epsilon, self.reason = repeat, epsilon, reason
 
