@@ -161,11 +161,7 @@ class StateFiles:
             assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
             self._memory[name + suffix] = prepared
             return
-        try:
-            prepared.replace(self._place / f"{name}{suffix}")
-        except BaseException:
-            self.discard(prepared)
-            raise
+        prepared.replace(self._place / f"{name}{suffix}")
         sync_directory(self._place)
 
     @staticmethod
@@ -398,9 +394,8 @@ class Streams:
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
-            if (state_file := self._files.open(name)) is not None:
-                with state_file:
-                    before = StreamState.public(state_file).definition
+            if name in self._files.names():
+                before = _read(self._files, name).definition
                 if request is not None and before.get("request") == request:
                     if public.items() <= (before | {"ended": False}).items():
                         return StreamRelease(self._session, name)
@@ -755,7 +750,7 @@ class StreamRelease:
                 # another caller was first: nobody has seen this measurement, so it can be thrown away
                 if now.definition["ended"] or not now.stream.released == begun == first:
                     return False
-                self._files.commit(self.name, state_files.pop())
+                self._files.commit(self.name, state_files[0])
                 # after the state: a mark ahead of it would make a good state look like an old copy
                 self._files.mark(self.name, ".released", str(last))
                 return True
