@@ -84,8 +84,8 @@ class ShellSession:
     def read(self, line: Callable[[], str]) -> None:
         """Read lines until the end, and run each question and each command."""
         question = ""
-        for text in chain(iter(line, ""), [""]):  # the end of the input ends a question, too
-            text = text.rstrip("\n")
+        for typed in chain(iter(line, ""), [""]):  # the end of the input ends a question, too
+            text = typed.rstrip("\n")
             if not question and text.lstrip().startswith("\\"):
                 if not self.told(self.command, text.strip()[1:]):
                     return
