@@ -49,7 +49,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number, integer
+from hush.core import Number, integer
 from hush.core.chart import Chart, ChartAxis, ChartBar, ChartLine, bar_chart, line_chart
 from hush.learn.budget import Looks, Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
 from hush.learn.convex_fits import (
@@ -66,6 +66,7 @@ from hush.learn.convex_fits import (
 from hush.learn.features import Design, category_map, choose_knots, how_many, numeric_map
 from hush.learn.model import Classifier, Model, Regressor, counted_rows
 from hush.learn.schema import Codes, Floats, ModelColumn
+from hush.mechanisms.base import choose
 
 _CATEGORY = Fraction(1, 4)
 """The weight of a look at a category, which only centres its curve. A look at a number places knots, and weighs 1."""
@@ -255,8 +256,7 @@ class AdditiveModel(Model):
         return integer(self.rows, "rows", minimum=1, maximum=10**6)
 
     def _columns(self) -> tuple[ModelColumn, ...]:
-        if self.basis not in {"additive", "linear"}:
-            raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
+        choose(self.basis, ("additive", "linear"), "basis")
         return self._schema().columns
 
     def _fits(self, codes: Sequence[Codes], part: Fraction) -> PerturbedFits | NewtonFits:

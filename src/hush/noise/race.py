@@ -188,18 +188,12 @@ def _kind(values: Any) -> str:
     return f"{type(values).__name__} of shape {shape}"
 
 
-def _objects(values: list[int]) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
     array = _row(values, parameter)
     if array.dtype.kind in "iu":
         return array
     try:
-        return _objects([integer(value, parameter) for value in array])
+        return np.array([integer(value, parameter) for value in array], dtype=object)
     except InvalidValueError:
         raise InvalidValueError(parameter, got=_kind(values), allowed="whole numbers only") from None
 
@@ -226,7 +220,7 @@ def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
     unit = math.lcm(*(score.denominator for score in rationals))
     scaled = [score.numerator * (unit // score.denominator) for score in rationals]
     best = max(scaled)
-    gaps = _objects([best - score for score in scaled])
+    gaps = np.array([best - score for score in scaled], dtype=object)
     return gaps.astype(np.int64) if max(gaps) < 2**62 else gaps, rate / unit
 
 
