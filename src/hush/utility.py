@@ -251,8 +251,8 @@ def largest_error(queries: Iterable[Callable[[Any], Any]], data: Any, synthetic:
 class Measured:
     """The errors of repeated runs of an analysis, and a bound of their failure probability.
 
-    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).runs
-    50
+    >>> Measured(alpha=1.0, runs=2, failures=0, beta=0.9, errors=(0.5, 0.25)).mean_error
+    0.375
     """
 
     alpha: float
@@ -271,7 +271,11 @@ class Measured:
 def measure(
     analysis: Callable[[], Any], *, truth: float, alpha: Number, runs: int = 200, confidence: Number = Fraction(99, 100)
 ) -> Measured:
-    """Run an analysis again and again and bound the chance that it is off by more than α."""
+    """Run an analysis again and again and bound the chance that it is off by more than α.
+
+    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).failures
+    0
+    """
     repetitions = integer(runs, "runs", minimum=1)
     limit = float(nonnegative(alpha, "alpha"))
     errors = tuple(abs(float(analysis()) - truth) for _ in range(repetitions))

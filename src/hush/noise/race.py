@@ -142,7 +142,12 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Sequence
         raise InvalidValueError("race", got=race, allowed="'gumbel' or 'exponential'")
     speed = positive(rate, "rate")
     behind, speed = _behind(scores, speed)
-    handicap = _handicap(behind, speed)
+    # c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), and 10³⁰⁰ at most.
+    if behind.dtype == object:
+        handicap = np.array([float(min(speed * gap, _LARGEST_HANDICAP)) for gap in behind])
+    else:
+        with np.errstate(over="ignore"):
+            handicap = np.minimum(behind * float(min(speed, _LARGEST_HANDICAP)), float(_LARGEST_HANDICAP))
     factors = [] if weights is None else [_many(weights, "weights", behind.shape)]
     if factors and race != "gumbel":
         raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
@@ -196,14 +201,6 @@ def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
         return np.array([integer(value, parameter) for value in array], dtype=object)
     except InvalidValueError:
         raise InvalidValueError(parameter, got=_kind(values), allowed="whole numbers only") from None
-
-
-def _handicap(behind: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
-    """Return c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), and 10³⁰⁰ at most."""
-    if behind.dtype == object:
-        return np.array([float(min(rate * gap, _LARGEST_HANDICAP)) for gap in behind])
-    with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(behind * float(min(rate, _LARGEST_HANDICAP)), float(_LARGEST_HANDICAP)))
 
 
 def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
