@@ -32,8 +32,8 @@ not, 64 more bits are drawn. So the result is exactly what the ideal real U woul
 Two levels decide: float64 with a proven bound on its error, unless the interval, widened by that bound, straddles the
 decision; then ball arithmetic (Arb, through python-flint), in which every ball is proven to contain the true value.
 (Arb's precision is a global setting. If another thread lowers it in the middle, balls grow wider and stay right.) A
-decision fails to settle only for U equal to one of countably many thresholds; the chance that it takes more than n extra
-words shrinks like 2^(-64n).
+decision fails to settle only for U equal to one of countably many thresholds; the chance that it takes more than n
+extra words shrinks like 2^(-64n).
 
 **Sizes, chunks and integer arrays: what every vectorised sampler shares.**
 
