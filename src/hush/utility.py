@@ -18,8 +18,8 @@ s or fewer successes have probability β, the lower bound the p at which s or mo
 regularised incomplete beta function, P[Bin(n, p) ≥ s] = I_p(s, n-s+1), in ball arithmetic, and the search ends on the
 outer side.
 
->>> 0.0294 < upper_bound(0, 100, miss=0.05) < 0.0296           # 1 - 0.05^(1/100)
-True
+>>> lower_bound(0, 100, miss=0.05), 0.0294 < upper_bound(0, 100, miss=0.05) < 0.0296           # 1 - 0.05^(1/100)
+(0.0, True)
 
 Both directions: `alpha_at` and `beta_at` from a mechanism, `laplace_for` from a wanted (α, β).
 

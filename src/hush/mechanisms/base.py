@@ -49,6 +49,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -266,6 +267,7 @@ def release_on_grid(
     return on_grid(add(whole_steps(array, step), np.asarray(draw(array.shape))), step)
 
 
+@lru_cache(maxsize=256)
 def normal_quantile(miss: Fraction) -> Fraction:
     """Return z, rounded up to 12 digits, with P(N(0,1) > z) ≤ miss < 1/2."""
 
