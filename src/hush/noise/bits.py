@@ -107,14 +107,8 @@ class SystemBits(threading.local):
         """Return ``count`` words of 64 fresh bits each, read-only."""
         if self._owner != (os.getpid(), _generation):  # a child of the process that began the stream
             self._begin()
-        size = 8 * count
-        if size <= len(_ZEROS):
-            array = np.frombuffer(self._cipher.update(_ZEROS[:size]), dtype=np.uint64)
-        else:
-            parts = [
-                self._cipher.update(_ZEROS[: min(len(_ZEROS), size - offset)]) for offset in range(0, size, len(_ZEROS))
-            ]
-            array = np.frombuffer(b"".join(parts), dtype=np.uint64)
+        parts = [self._cipher.update(_ZEROS[:left]) for left in range(8 * count, 0, -len(_ZEROS))]
+        array = np.frombuffer(b"".join(parts), dtype=np.uint64)
         # Fast key erasure: the next 32 bytes of the stream are the new key, and no caller ever sees them.
         key = self._cipher.update(_ZEROS[:32])
         self._drawn += count
