@@ -97,7 +97,7 @@ def _term_options(request: type[Terms]) -> list[Parameter]:
 
 
 def _term_value(request: type[Terms], name: str, text: Any) -> Any:
-    """Return the value of a term; some terms have texts of their own, such as 50@0.95."""
+    """Return the value of a term; some terms have texts of their own, for instance 50@0.95."""
     from hush.curator.terms import TermKind, terms_of
 
     term = terms_of(request)[name]

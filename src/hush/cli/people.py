@@ -36,7 +36,7 @@ Analysts must have the names that the policy gives them: [analysts.alice].
 """
 people = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
-RolesOption = Annotated[list[str] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
+RolesOption = Annotated[list[Role] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
 NameArgument = Annotated[str, Argument(metavar="NAME", help="Who.")]
 AddressOption = Annotated[str, Option("--address", metavar="URL", help="Where people reach the service, for the link.")]
 ADDRESS = "http://127.0.0.1:8000"
@@ -66,13 +66,6 @@ def _opened(options: PeopleOptions) -> Iterator[People]:
         if people.outbox() and options.policy.exists():
             with suppress(HushError), open_ledger(Policy.read(options.policy)) as ledger:  # else a worker does it
                 monitoring.record(people, ledger)
-
-
-def _roles(words: list[str]) -> list[Role]:
-    for word in words:
-        if word not in {known.value for known in Role}:
-            raise InvalidValueError("--role", got=word, allowed="owner or analyst")
-    return [Role(word) for word in words]
 
 
 def _check_named(name: str, policy: Path) -> None:
@@ -111,7 +104,7 @@ def add(
     name: NameArgument, role: RolesOption = None, *, address: AddressOption = ADDRESS, options: PeopleOptions
 ) -> None:
     """Add somebody, and print a link that signs them in once. The policy must name an analyst."""
-    roles = _roles(role or ["analyst"])
+    roles = role or [Role.ANALYST]
     if Role.ANALYST in roles:
         _check_named(name, options.policy)
     with _opened(options) as people:
@@ -128,10 +121,9 @@ def _tell_link(name: str, secret: str, address: str, options: PeopleOptions) -> 
 @command(people, "roles")
 def roles(name: NameArgument, role: RolesOption = None, *, options: PeopleOptions) -> None:
     """Give somebody other roles, which hold from their next request on."""
-    wanted = _roles(role or [])
     with _opened(options) as people:
-        people.set_roles(name, roles=wanted)
-    options.tell({"name": name, "roles": sorted(role.value for role in wanted)})
+        people.set_roles(name, roles=role or [])
+    options.tell({"name": name, "roles": sorted(each.value for each in role or [])})
 
 
 @command(people, "link")

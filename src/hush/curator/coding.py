@@ -57,13 +57,12 @@ class ReleaseColumn:
     @classmethod
     def of(cls, coded: CodedColumn) -> ReleaseColumn:
         """Return a column, grouped if it lies on a line with many points."""
-        if coded.factor is None:
-            if coded.levels > MAX_LISTED:
-                raise InvalidValueError(
-                    "column", got=f"{coded.name} with {coded.levels:,} values", allowed=f"at most {MAX_LISTED:,} values"
-                )
-            return cls(coded, 1)
-        return cls(coded, -(-coded.levels // MAX_GROUPED) if coded.levels > MAX_GROUPED else 1)
+        if coded.factor is not None:
+            return cls(coded, -(-coded.levels // MAX_GROUPED))
+        if coded.levels > MAX_LISTED:
+            got = f"{coded.name} with {coded.levels:,} values"
+            raise InvalidValueError("column", got=got, allowed=f"at most {MAX_LISTED:,} values")
+        return cls(coded, 1)
 
     @property
     def name(self) -> str:
@@ -82,8 +81,6 @@ class ReleaseColumn:
 
     def grouped(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Convert codes of the engine to codes of the release, where neighbours share one code."""
-        if self.width == 1:
-            return codes.astype(np.int64)
         missing = codes >= self.coded.levels
         return np.where(missing, self.groups, codes.astype(np.int64) // self.width)
 

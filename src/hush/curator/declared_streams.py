@@ -1,4 +1,4 @@
-"""Declared streams: their price, their declaration, their releases at their dates, and what readers see of them.
+"""Declared streams: their price, their declaration, their releases at their dates, and the view of their readers.
 
 Charges are paid from what was set aside (`hush.ledger.streams` has the reasoning). `hush.curator.streams` has the
 states of a stream.

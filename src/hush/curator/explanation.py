@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 from hush.accounting.events import Event
-from hush.core import Number, positive
 from hush.core.format import ToldInLines, decimal, figure
 from hush.curator.answer import Money
 from hush.ledger.budgets import Outlook
@@ -44,6 +43,8 @@ class Explanation(ToldInLines):
     """The same question at tighter limits, for the same price; none for a question over answers."""
     outlook: Outlook | None = None
     """The share that the question would take from the tightest budget; None if not asked for, or if it is free."""
+    notes: tuple[str, ...] = ()
+    """The engine's notes on how it would answer."""
 
     @property
     def price(self) -> Money:
@@ -58,7 +59,7 @@ class Explanation(ToldInLines):
     @property
     def caveats(self) -> tuple[str, ...]:
         """Known causes of bias in the answers, in words."""
-        return self.plan.caveats
+        return tuple(dict.fromkeys((*self.plan.caveats, *self.notes)))
 
     @property
     def parts(self) -> tuple[Plan, ...]:
@@ -140,19 +141,9 @@ class Explanation(ToldInLines):
                 for expense, epsilon in self._items()
             ],
             "keys": self.keys,
-            "errors": self.errors(),
-            "errors_if_settled": self.errors_if_settled(),
-            "errors_times_rows": self.errors_times_rows(),
-            "rows_off": self.rows_off(),
-            "rows_needed": self.rows_needed(),
-            "limits": self._limits_to_json(),
+            **self._figures("errors", "errors_if_settled", "errors_times_rows", "rows_off", "rows_needed", "limits"),
             "tighter": [
-                {
-                    "limits": rung._limits_to_json(),  # noqa: SLF001 - another one of this class
-                    "errors": rung.errors(),
-                    "errors_times_rows": rung.errors_times_rows(),
-                    "rows_off": rung.rows_off(),
-                }
+                rung._figures("limits", "errors", "errors_times_rows", "rows_off")  # noqa: SLF001 - of this class
                 for rung in map(Explanation, self.tighter)
             ],
             "confidence": self.plan.confidence,
@@ -179,20 +170,16 @@ class Explanation(ToldInLines):
         tighter = []
         for rung in map(Explanation, self.tighter):
             if words := "; ".join(f"{name} {error}" for name, error in figures(rung).items()):
-                limits = ", ".join(f"{name}={value}" for name, value in rung._limits_to_json().items())  # noqa: SLF001
+                limits = ", ".join(f"{name}={value}" for name, value in rung.limits().items())
                 tighter.append(f"  with {limits}: {words}")
         if tighter:
             lines += ["at tighter limits there is less noise, but more of a unit is left out:", *tighter]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 
-    def suppose(self, rows: Number) -> dict[str, float]:
-        """Return the half-widths in a group of ``rows`` rows; those of averages are about the largest possible."""
-        number = float(positive(rows, "rows"))
-        averages = {name: error / number for name, error in self.errors_times_rows().items()}
-        half_widths = {name: error for name, error in self.errors().items() if error is not None}
-        return half_widths | averages
+    def _figures(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name)() for name in names}
 
-    def _limits_to_json(self) -> dict[str, int]:
+    def limits(self) -> dict[str, int]:
         """Return the widest limits of its questions."""
         limits = [part.exact_query.limits for part in self.parts]
         return {"max_rows": max(limit.rows for limit in limits), "max_groups": max(limit.groups for limit in limits)}

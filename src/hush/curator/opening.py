@@ -31,10 +31,11 @@ from hush.core.on_demand import optional
 from hush.curator.curator import Curator
 from hush.curator.data_sets import (
     OpenDataSet,
-    check_frames,
+    TableRows,
     open_data_set,
     refuse_sharing,
     schema_types,
+    twins,
     untyped_columns,
 )
 from hush.curator.session import AnalystSession
@@ -197,7 +198,10 @@ def protect(
     words = {"bounds": bounds, "values": values, "types": types, "formats": formats}
     described = described_tables(private, words)
     sources = private | {name: Source.of(frame) for name, frame in (public or {}).items()}
-    check_frames(sources, private)
+    for former, latter, why in twins(
+        TableRows(table, name, place, name not in private) for name, place in sources.items()
+    ):
+        raise SourceError(f"the tables {former.table!r} and {latter.table!r} have the same rows, {why}")
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)

@@ -78,12 +78,12 @@ from hush.engines.registry import (
 from hush.policy.draft import DraftTable
 from hush.policy.file import DataSet, Policy
 from hush.policy.ledger import STREAMS_KEY, streams_of
-from hush.query.builder import Asker
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.schema import Beyond, Schema, Table
 
 if TYPE_CHECKING:
     from hush.engines.registry import Rights, Unread
+    from hush.query.builder import Asker
 
 PREVIEW = 5
 """How many rows an owner sees of a new table."""

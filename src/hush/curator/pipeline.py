@@ -36,7 +36,6 @@ from hush.curator.terms import QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
 from hush.engines.registry import SqlEngine, Statements
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
-from hush.ledger.budgets import Outlook
 from hush.query.errors import QuestionError
 from hush.query.parameters import to_wire
 from hush.query.plan import Plan
@@ -122,27 +121,32 @@ def explain(session: AnalystSession, terms: QuestionTerms, accounts: Accounts | 
 
     It must fit ``accounts``: those of the session's analyst, unless others are given.
     """
+    from hush.curator.explanation import Explanation
+
     with session.in_use():
         data_set, question, terms = parse(session, terms)
         accounts = accounts or session.accounts(data_set.schema.data)
         question_plan = plan(question, data_set, accounts, terms)
-        outlook, tighter = accounts.outlook(question_plan.events), []
+        tighter = []
         if isinstance(question_plan, Plan) and question_plan.epsilon:  # a free question has no error to be traded
-            for limits in question_plan.exact_query.limits.rungs():
+            for max_rows, max_groups in question_plan.exact_query.limits.rungs():
                 paid = replace(terms, epsilon=question_plan.epsilon, accuracy=None, confidence=question_plan.confidence)
-                paid = replace(paid, max_rows=limits.max_rows, max_groups=limits.max_groups)
+                paid = replace(paid, max_rows=max_rows, max_groups=max_groups)
                 tighter.append(plan(question, data_set, accounts, paid))
-        return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
+        outlook, notes = accounts.outlook(question_plan.events), _notes(data_set, question_plan)
+        return Explanation(question_plan, tuple(cast("list[Plan]", tighter)), outlook, notes)
 
 
 def explain_at_prices(session: AnalystSession, terms: QuestionTerms, epsilons: Sequence[Number]) -> list[Explanation]:
     """Explain a question at several prices; it is parsed once. Reads no private row."""
+    from hush.curator.explanation import Explanation
+
     with session.in_use():
         data_set, question, terms = parse(session, terms)
         accounts = session.accounts(data_set.schema.data)
         plans = [plan(question, data_set, accounts, replace(terms, epsilon=price)) for price in epsilons]
         notes = _notes(data_set, plans[0]) if plans else ()
-    return [_explanation(each, notes, outlook=accounts.outlook(each.events)) for each in plans]
+    return [Explanation(each, outlook=accounts.outlook(each.events), notes=notes) for each in plans]
 
 
 def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:
@@ -154,7 +158,7 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
     if isinstance(question, str) and str(terms.dialect).lower() == "bigquery":
         from hush.query.sql.dialects import privacy_options
 
-        question, clause = privacy_options(question)
+        clause = privacy_options(question)
         unit, stated = clause.unit, dict[str, Any]()
         for name in ("epsilon", "delta", "max_groups"):
             number, value = getattr(clause, name), getattr(terms, name)
@@ -401,7 +405,7 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
 
 
 def without_estimates(schema: Schema) -> Schema:
-    """Return a schema without what owners estimate of bounds, which changes no answer."""
+    """Return a schema without the estimates of its bounds, which change no answer."""
     return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
 
 
@@ -409,9 +413,7 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
     given = terms.given()
     if not isinstance(terms.question, str):
-        from hush.query.builder import tree
-
-        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
+        given |= {"question": str(terms.question), "parameters": terms.question.values}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
@@ -426,13 +428,3 @@ def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...
     """Return an engine's notes on how it answers."""
     questions = [chosen] if isinstance(chosen, Plan) else chosen.parts.values()
     return tuple(dict.fromkeys(note for question in questions for note in data_set.engine.render(question).notes))
-
-
-def _explanation(
-    chosen: Plan | ComposedPlan, notes: Sequence[str], tighter: Sequence[Plan] = (), outlook: Outlook | None = None
-) -> Explanation:
-    from hush.curator.explanation import Explanation
-
-    if isinstance(chosen, Plan):
-        return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
-    return Explanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)

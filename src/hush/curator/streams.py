@@ -161,11 +161,7 @@ class StateFiles:
             assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
             self._memory[name + suffix] = prepared
             return
-        try:
-            prepared.replace(self._place / f"{name}{suffix}")
-        except BaseException:
-            self.discard(prepared)
-            raise
+        prepared.replace(self._place / f"{name}{suffix}")
         sync_directory(self._place)
 
     @staticmethod
@@ -755,7 +751,7 @@ class StreamRelease:
                 # another caller was first: nobody has seen this measurement, so it can be thrown away
                 if now.definition["ended"] or not now.stream.released == begun == first:
                     return False
-                self._files.commit(self.name, state_files.pop())
+                self._files.commit(self.name, state_files[0])
                 # after the state: a mark ahead of it would make a good state look like an old copy
                 self._files.mark(self.name, ".released", str(last))
                 return True

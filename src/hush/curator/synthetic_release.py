@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -34,6 +32,7 @@ from hush.curator.session import AnalystSession
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
 from hush.query.types import Kind
+from hush.report import files
 from hush.report.columns import shown
 from hush.synth import (
     Certificate,
@@ -152,11 +151,6 @@ class SyntheticRelease(WholeRelease):
         """The certified distance of every pair of columns from the data; None if no certificate was bought."""
         return self.synthetic.quality
 
-    @property
-    def measurements(self) -> bytes:
-        """The measurements, as they are stored with the receipt."""
-        return self.kept
-
     def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
         """Write the rows as .csv or .parquet."""
         target, table = Path(path), self.table if rows is None else self.rows(rows, seed=seed)
@@ -167,10 +161,10 @@ class SyntheticRelease(WholeRelease):
                     pq.write_table(table, target)
             case ".csv":
                 arrow_csv = optional("pyarrow.csv", "arrow")
-                header = io.StringIO()
-                csv.writer(header, lineterminator="\n").writerow(table.column_names)
+                # without quotes around the names, which Arrow's own header has
+                header = ",".join(map(files.cell, table.column_names)) + "\n"
                 with writing(str(target)), target.open("wb") as file:
-                    file.write(header.getvalue().encode())
+                    file.write(header.encode())
                     arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
             case _:
                 raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")

@@ -132,7 +132,7 @@ class Section:
         return [(name, outer.section(name)) for name in outer.values]
 
     def checked(self, key: str, allowed: str, holds: Callable[[Any], object], hint: str = "") -> Any:
-        """Return a value for which ``holds`` is true; None where there is no such value."""
+        """Return a value for which ``holds`` is true; None for others, and where there is none."""
         value = self.values.get(key)
         if value is None or holds(value):
             return value

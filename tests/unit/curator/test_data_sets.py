@@ -146,7 +146,9 @@ def test_a_view_that_may_read_anything_shares_its_file(folder: Path) -> None:
 
 def test_a_public_frame_that_is_the_private_one(folder: Path) -> None:
     for private, public in ((TABLE, TABLE), (folder / "t.parquet", str(folder / "sub" / ".." / "t.parquet"))):
-        with pytest.raises(SourceError, match="the public table 'same' has the same rows"):
+        with pytest.raises(
+            SourceError, match="the tables 'data' and 'same' have the same rows, and the latter is public"
+        ):
             protect(private, budget=1, public={"same": public})
     protect(TABLE, budget=1, public={"other": pa.table({"x": [1]})}).close()
 

@@ -280,7 +280,7 @@ def test_ranges_and_children_are_explained_before_they_are_paid() -> None:
         assert len(asked.history()) == 1
         family = asked.synth_children(*tables, **how, request="mine")
         again = asked.synth_children(*tables, **how, request="mine")
-        assert again.children.measurements == family.children.measurements
+        assert again.children.kept == family.children.kept
         assert len(asked.history()) == 2
 
 

@@ -168,7 +168,7 @@ def test_figures_in_a_refusal_are_the_same(policy: Path) -> None:
         assert curator.budget()[1].spent.share == Fraction(3, 4)
         assert "75% of it" not in repr(curator)
         assert "75% is spent, 25% is left" in repr(curator)
-        assert "<meter" in curator._repr_html_()
+        assert "75% is spent, 25% is left" in curator._repr_html_()
 
 
 def test_history_shows_the_epsilon_that_was_asked_for(
