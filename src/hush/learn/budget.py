@@ -192,7 +192,7 @@ def noisy(values: object, sigma: Fraction) -> Floats:
 
 
 def noisy_products(total: Floats, unit: int, noise: Callable[[int], npt.NDArray[Any]]) -> Floats:
-    """Return sums of products, whole numbers in a unit, with noise on the upper triangle; the lower one is its mirror."""
+    """Return sums of products, whole numbers in a unit, with noise on the upper triangle; the lower one mirrors it."""
     upper, result = np.triu_indices(len(total)), np.empty_like(total)
     result[upper] = result.T[upper] = (total[upper].astype(np.int64) + noise(len(upper[0]))) / unit
     return result

@@ -104,8 +104,8 @@ class KMeans(Model):
         scale = 1 / (epsilon * (1 - _LOOK))
         count = len(rows) + discrete_laplace(1 / (epsilon * _LOOK))
         # Cells along each column: a power of two, with as many rows in a cell on average as the noise lets through.
-        most = min(max(_DENSITY * count * float(epsilon), 2.0 ** len(columns)), _CELLS)
-        size = min(2 ** int(math.log2(most) / len(columns)), _FINEST if len(columns) > 1 else 1024)
+        cells_in_all = min(max(_DENSITY * count * float(epsilon), 2.0 ** len(columns)), _CELLS)
+        size = min(2 ** int(math.log2(cells_in_all) / len(columns)), _FINEST if len(columns) > 1 else 1024)
         cells = np.minimum((rows * size).astype(np.intp), size - 1)
         flat = np.ravel_multi_index(tuple(cells.T), (size,) * len(columns)) if len(rows) else np.zeros(0, dtype=np.intp)
         counts = np.bincount(flat, minlength=size ** len(columns)) + discrete_laplace(scale, size ** len(columns))
