@@ -19,7 +19,7 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure, visible
 from hush.core.on_demand import optional
 from hush.core.storage import path_of, writing
-from hush.ledger import Actor, Ledger, LedgerError
+from hush.ledger import Actor, Ledger, LedgerError, Release
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import receipt_number
 from hush.query.types import Kind
@@ -382,12 +382,9 @@ class Answer:
     @classmethod
     def shown(cls, ledger: Ledger, receipt: str | int, actor: Actor) -> Answer:
         """Return the paid answer of a receipt; refuse a receipt without an answer, or with one that is no table."""
-        release, _ = ledger.receipt(receipt_number(receipt), actor)
-        if release.outcome not in {"answered", "shared"}:
-            why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
-            raise LedgerError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+        release, stored = stored_answer(ledger, receipt, actor)
         try:
-            answer = cls.from_bytes(ledger.stored_answer(release.number, actor))
+            answer = cls.from_bytes(stored)
         except InvalidValueError:
             raise LedgerError(
                 f"Receipt {release.number} is no table but a whole release or a statement: {release.question[:80]}. "
@@ -395,6 +392,15 @@ class Answer:
                 f"a service shows the answers of a dashboard at /answers/{release.number}."
             ) from None
         return replace(answer, receipt=str(release.number), repeated=release.when)
+
+
+def stored_answer(ledger: Ledger, receipt: str | int, actor: Actor) -> tuple[Release, bytes]:
+    """Return a receipt with the bytes that were stored under it; refuse a receipt without an answer."""
+    release, _ = ledger.receipt(receipt_number(receipt), actor)
+    if release.outcome not in {"answered", "shared"}:
+        why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
+        raise LedgerError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+    return release, ledger.stored_answer(release.number, actor)
 
 
 def _written(text: str, path: str | Path | None) -> str:

@@ -560,6 +560,10 @@ def _simulated(
         low, high = simulation[expression.index].ends
         widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
     for batch in simulation.parts(groups):
+        if isinstance(expression, Released):
+            draws = simulation[expression.index].of(batch, slice(None))
+            widths[batch] = least_widths(draws - answers[batch, None], outside)
+            continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
             truths[number] = simulation[number].of(batch, slice(None)).T
