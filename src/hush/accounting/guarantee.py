@@ -35,7 +35,8 @@ from functools import cached_property
 
 from hush.accounting.description import FIGURE_BITS, Described, Description
 from hush.accounting.events.base import Event, as_event
-from hush.accounting.pairs import GaussianPair, Pair
+from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.prices import certified_mu, matching_mu
 from hush.accounting.profile.closed_forms import MAX_STEPS, range_delta, range_epsilon
 from hush.accounting.profile.direction import Direction

@@ -24,27 +24,4 @@ from hush.accounting.events.mechanisms import (
     ZCDPEvent,
 )
 
-__all__ = [
-    "ApproximateDPEvent",
-    "BoundedRangeEvent",
-    "ComposedEvent",
-    "DiscreteGaussianEvent",
-    "DiscreteLaplaceEvent",
-    "Event",
-    "GaussianEvent",
-    "GroupEvent",
-    "LaplaceEvent",
-    "ObjectivePerturbationEvent",
-    "ParallelEvent",
-    "PartitionSelectionEvent",
-    "PermuteAndFlipEvent",
-    "PoissonGaussianEvent",
-    "PoissonLaplaceEvent",
-    "ProposeTestReleaseEvent",
-    "RandomizedResponseEvent",
-    "RenyiEvent",
-    "ShuffledEvent",
-    "SkellamEvent",
-    "ZCDPEvent",
-    "event_from_json",
-]
+__all__ = [name for name in dir() if name.endswith("Event") or name == "event_from_json"]

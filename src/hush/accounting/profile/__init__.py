@@ -26,7 +26,7 @@ and Rényi curves) and :mod:`.closed_forms` (equal mechanisms of bounded range, 
 
 >>> from fractions import Fraction
 >>> from hush.accounting.description import Description
->>> from hush.accounting.pairs import LaplacePair
+>>> from hush.accounting.pairs.hyperbolic import LaplacePair
 >>> from hush.accounting.profile.direction import Direction
 >>> steps = Direction(Description.of(LaplacePair(epsilon=Fraction(1, 10))) * 50, reverse=False)
 >>> ends = steps.log_delta(2.0)

@@ -50,8 +50,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from hush.accounting.description import Description
-from hush.accounting.pairs import GaussianPair
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, expm1
+from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.profile.cumulant import COARSE, LOG_TOLERANCE, Cumulant, SaddlePoint, log_kappa
 from hush.accounting.profile.method import NOTHING_KNOWN, FittedMethod, LogInterval
 

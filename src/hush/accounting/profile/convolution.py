@@ -45,8 +45,7 @@ from itertools import product
 import numpy as np
 
 from hush.accounting.description import Description
-from hush.accounting.pairs import Pair
-from hush.accounting.pairs.base import EVERYWHERE, UNIT, Complexes, Floats, Range
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Complexes, Floats, Pair, Range
 from hush.accounting.pairs.loss_cells import gaussian_cells
 from hush.accounting.profile.cumulant import Cumulant, log_kappa
 from hush.accounting.profile.lattices import LatticeLaw, groups

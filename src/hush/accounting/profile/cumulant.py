@@ -22,8 +22,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hush.accounting.description import Description
-from hush.accounting.pairs import Pair
-from hush.accounting.pairs.base import Batch, Complexes, Floats
+from hush.accounting.pairs.base import Batch, Complexes, Floats, Pair
 from hush.core.work import spend
 
 _MAX_CACHED_LINES = 24

@@ -9,7 +9,7 @@ from scipy import special
 
 import hush
 from hush.accounting import ApproximateDPEvent, SkellamEvent, event_from_json
-from hush.accounting.pairs import SkellamPair
+from hush.accounting.pairs.skellam import SkellamPair
 from hush.core import InvalidValueError
 from hush.core.rounding import ball, down, flint, up
 from hush.distributed import SkellamShare

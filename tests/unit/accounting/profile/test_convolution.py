@@ -13,12 +13,8 @@ from scipy import integrate
 from hush.accounting import compose, event_from_json
 from hush.accounting.description import Description
 from hush.accounting.guarantee import Guarantee
-from hush.accounting.pairs import (
-    LaplacePair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-    ResponsePair,
-)
+from hush.accounting.pairs.hyperbolic import LaplacePair, ResponsePair
+from hush.accounting.pairs.poisson import PoissonGaussianPair, PoissonLaplacePair
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.direction import Direction
 from hush.core.rounding import ball, precision
