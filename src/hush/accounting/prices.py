@@ -217,9 +217,16 @@ def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool
     return False
 
 
-def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
+def conversion_cost(alpha: Fraction, log_delta: Ball) -> Ball:
     """Return the summand of the best conversion at this order, ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
-    return (-ball(1 / alpha)).log1p() - (ball(delta).log() + ball(alpha).log()) / ball(alpha - 1)
+    return (-ball(1 / alpha)).log1p() - (log_delta + ball(alpha).log()) / ball(alpha - 1)
+
+
+def converted_delta(alpha: Fraction, gamma: Ball, epsilon: Fraction) -> Ball:
+    """Return e^{(α-1)(γ-ε)}·(1-1/α)^{α-1}/α as a ball."""
+    # (1-1/α)^{α-1} goes into the exponent as (α-1)·ln(1-1/α), by log1p, which keeps its digits for large α.
+    exponent = ball(alpha - 1) * (gamma - ball(epsilon) + (-ball(1 / alpha)).log1p())
+    return exponent.exp() / ball(alpha)
 
 
 def float_cost(alpha: float, delta: Fraction) -> float:
