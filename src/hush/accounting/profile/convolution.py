@@ -48,8 +48,8 @@ from hush.accounting.profile.method import FittedMethod, LogInterval, invert
 
 _MAX_STEPS = 100_000
 _MAX_PAIRS = 120
-_LEAST_GRID_POWER, _MAX_GRID_POWER = 12, 21
-"""The grid has 2^12 to 2^21 points."""
+_LEAST_GRID_POWER, _MAX_GRID_POWER = 12, 22
+"""The grid has 2^12 to 2^22 points."""
 _RELATIVE_GOAL = 1e-7
 _MAX_MERGED_ATOMS = 1 << 16
 _WINDOW_NATS = 45.0

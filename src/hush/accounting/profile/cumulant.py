@@ -155,13 +155,16 @@ class SaddlePoint:
         k, r = self.cumulant.line(("real", key), lambda: c)
         return np.asarray(np.where(np.isfinite(r) & (r < 1), k.real, np.inf))
 
-    def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
-        """Return the c and the figure that ``choose`` gives: on the coarse grid, on the grid round that, then finer."""
-        c, k = COARSE[: self._top // 4 + 1], self.coarse[: self._top // 4 + 1]
-        choice = choose(c, k)
-        if choice is None:
+    def _sought(
+        self, heights: Floats, choose: Callable[[Floats, Floats], tuple[int, float] | None]
+    ) -> tuple[float, float] | None:
+        """Return the c and the figure that ``choose`` gives next to the lowest of the coarse grid's heights."""
+        heights = heights[: self._top // 4 + 1]
+        heights = np.where(np.isfinite(heights), heights, np.inf)
+        middle = 4 * int(np.argmin(heights))
+        if not math.isfinite(heights[middle // 4]):
             return None
-        middle = 4 * choice[0]
+        c, k, choice = GRID[:0], GRID[:0], None
         for _ in range(6):
             low = max(middle - middle % 4 - 8, 0)
             window = slice(low, min(low + 21, self._top + 1))
@@ -173,6 +176,8 @@ class SaddlePoint:
             middle = low + closer[0]
             if 4 <= closer[0] < len(fine) - 4 or middle == last:
                 break
+        if choice is None:
+            return None
         for level in range(9):
             index = choice[0]
             inside = 0 < index < len(c) - 1
@@ -193,6 +198,11 @@ class SaddlePoint:
             c, k, choice = finer, exact, closer
         return float(c[choice[0]]), choice[1]
 
+    def _chernoff(self, log_delta: float) -> Floats:
+        """Return upper ends of ε by Chernoff's bound ln δ(ε) ≤ K(c) + ln κ(c) − cε, at every coarse c."""
+        with np.errstate(all="ignore"):
+            return np.asarray((self.coarse + log_kappa(COARSE) - log_delta) / COARSE)
+
     def at_delta(self, log_delta: float) -> tuple[float, float] | None:
         """Return the c and the ε at which the saddle-point estimate of ln δ is nearest to the target."""
 
@@ -205,7 +215,8 @@ class SaddlePoint:
             guess = float(epsilon[nearest]) + float(estimate[nearest] - log_delta) / float(c[nearest])
             return nearest, min(max(guess, 0.0), self.largest)
 
-        return self._sought(choose)
+        with np.errstate(all="ignore"):
+            return self._sought(self._chernoff(log_delta), choose)
 
     def at_epsilon(self, epsilon: float) -> tuple[float, float] | None:
         """Return the c where the integrand is smallest, and an estimate of ln δ there."""
@@ -222,13 +233,12 @@ class SaddlePoint:
             # Laplace's method: the integral is about e^{height}/√(2π·curvature).
             return lowest, min(float(height[lowest]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
 
-        return self._sought(choose)
+        with np.errstate(all="ignore"):
+            return self._sought(self.coarse - COARSE * epsilon - np.log(COARSE) - np.log1p(COARSE), choose)
 
     def root(self, log_delta: float) -> tuple[float, float] | None:
         """Return c and ε as :meth:`at_delta` does, by bisection on :meth:`at_epsilon`: slower, better at kinks."""
-        with np.errstate(all="ignore"):
-            # Chernoff's bound ln δ(ε) ≤ K(c) + ln κ(c) − cε, solved for ε: the answer lies below each of these.
-            ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
+        ends = self._chernoff(log_delta)
         low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
         if not math.isfinite(high):
             return None
