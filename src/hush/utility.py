@@ -98,7 +98,7 @@ from hush.accounting import theorems
 from hush.core import InvalidValueError, Number, exact, fraction_between, integer, nonnegative, positive, probability
 from hush.core.errors import members
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, precision, up
+from hush.core.rounding import ball, certified, precision, smallest_decimal, up
 from hush.mechanisms.base import Additive
 from hush.mechanisms.estimators.base import propose_delta
 from hush.mechanisms.estimators.numeric import vector_noise as vector_noise  # noqa: PLC0414 - offered here too
@@ -220,22 +220,17 @@ def useful(mechanism: Additive, *, alpha: Number, beta: Number, queries: int = 1
 
 
 def beta_at(mechanism: Additive, *, alpha: Number, queries: int = 1) -> float:
-    """Return the smallest β, to 30 bits, at which the answers are (α, β)-useful; 1 if there is none.
+    """Return the smallest β, to 9 digits, at which the answers are (α, β)-useful; 1 if there is none.
 
     >>> import hush
     >>> round(beta_at(hush.Laplace(sensitivity=1, epsilon="0.1"), alpha=30), 2)
     0.05
     """
-    low, high = Fraction(0), Fraction(1)
-    for _ in range(60):
-        middle = (low + high) / 2 if low else high / 16
-        if useful(mechanism, alpha=alpha, beta=middle, queries=queries):
-            high = middle
-        else:
-            low = middle
-        if low and high - low < low / 2**30:
-            break
-    return float(high)
+
+    def enough(beta: Fraction) -> bool:
+        return beta >= 1 or useful(mechanism, alpha=alpha, beta=beta, queries=queries)
+
+    return min(float(smallest_decimal(enough, digits=9)), 1.0)
 
 
 def laplace_for(
@@ -288,11 +283,7 @@ class Measured:
 def measure(
     analysis: Callable[[], Any], *, truth: float, alpha: Number, runs: int = 200, confidence: Number = Fraction(99, 100)
 ) -> Measured:
-    """Run an analysis again and again and bound the chance that it is off by more than α.
-
-    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).failures
-    0
-    """
+    """Run an analysis again and again and bound the chance that it is off by more than α."""
     repetitions = integer(runs, "runs", minimum=1)
     limit = float(nonnegative(alpha, "alpha"))
     errors = tuple(abs(float(analysis()) - truth) for _ in range(repetitions))

@@ -43,8 +43,9 @@ SETTINGS = settings(
 
 
 def forget_results(engine: SqlEngine) -> None:
-    """Forget results and groups, but neither bounded rows nor which questions there were."""
-    for key in [key for key, item in cache_of(engine)._items.items() if not (item.table or "").startswith("bounded")]:
+    """Forget results, but neither bounded rows nor which questions there were."""
+    kept = cache_of(engine)._items.items()
+    for key in [key for key, item in kept if isinstance(item.value, list)]:
         cache_of(engine)._forget(cache_of(engine)._items.pop(key))
 
 
@@ -285,7 +286,7 @@ def test_a_failure_of_the_stored_table_is_not_the_question_s(monkeypatch) -> Non
         run_in(engine, 'DROP TABLE "bounded_1"')
         assert [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")] == expected
         cache_of(engine)._items.clear()
-        monkeypatch.setattr(engine.connection._bounded, "_make", lambda *_: 1 / 0)
+        monkeypatch.setattr(engine.connection._bounded, "_made", lambda *_: 1 / 0)
         assert [ask(curator, what) for what in ("SUM(y)", "COUNT(*)", "SUM(x)")] == [expected[at] for at in (2, 0, 1)]
 
 

@@ -325,7 +325,7 @@ class Filter(ABC):
         """
         charge = step if isinstance(step, Charge) else self.price(step)
         if not self.fits(charge):
-            raise BudgetExceededError(self._refusal(charge, owner))
+            raise BudgetExceededError(self.refusal(charge, owner))
         return self.spend(charge)
 
     def spend(self, charge: Charge) -> Self:
@@ -449,7 +449,7 @@ class Filter(ABC):
         except (ArithmeticError, ValueError, HushError):
             return None
 
-    def _refusal(self, charge: Charge, owner: str) -> str:
+    def refusal(self, charge: Charge, owner: str) -> str:
         """Return the message of a refusal: the share that is needed, the share that is left, and the next step."""
         whose = owner if owner == "the budget" else f"{owner}'s budget"
         takes = percent(self.spend(charge).share_used - self.share_used)

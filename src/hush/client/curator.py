@@ -53,8 +53,6 @@ from hush.curator.terms import (
 )
 from hush.ledger import AccountView, ParkedQuestion, Release
 from hush.ledger.entries import label
-from hush.query.builder import Builder
-from hush.query.builder import table as start
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.types import Kind, Type
 
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
     from hush.curator.model_release import Recorded
     from hush.curator.owner import Bounding
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
+    from hush.query.builder import Builder
 
 
 class RemoteCurator:
@@ -90,7 +89,9 @@ class RemoteCurator:
 
     def table(self, name: str, alias: str | None = None) -> Builder:
         """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
-        return start(name, alias, asker=self)
+        from hush.query.builder import table  # it loads the parser
+
+        return table(name, alias, asker=self)
 
     @takes(QuestionTerms)
     def explain(self, terms: QuestionTerms) -> RemoteExplanation:
@@ -296,7 +297,9 @@ class RemoteDummy:
 
     def table(self, name: str, alias: str | None = None) -> Builder:
         """Start a question about a table."""
-        return start(name, alias, asker=self)
+        from hush.query.builder import table  # it loads the parser
+
+        return table(name, alias, asker=self)
 
     @takes(QuestionOrder)
     def ask(self, terms: QuestionOrder) -> Answer:

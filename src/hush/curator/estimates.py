@@ -52,7 +52,6 @@ from hush.query.question import Aggregate, AggregateKind
 from hush.query.released import (
     Ends,
     aggregates_in,
-    allowed,
     beyond,
     enclose,
     evaluate,
@@ -156,9 +155,7 @@ class GroupColumns:
         """Return the half-widths of an output in some groups."""
         if not errs(self.plan, expression):
             return [None] * len(places)
-        columns = self if len(places) == len(self.released.keys) and (np.diff(places) == 1).all() else None
-        groups = self.take(places.tolist()) if columns is None else columns
-        return widths_at(confidence, [expression], groups)[expression]
+        return widths_at(confidence, [expression], self.take(places.tolist()))[expression]
 
     def truths(self, draws: int) -> Mapping[int, Array]:
         """Return plausible truths of each aggregate, a row for each draw, in which every group has noise of its own.
@@ -514,14 +511,11 @@ def widths_at(
     with np.errstate(all="ignore"):
         for output in simulated:
             answers = rows.evaluated_at(output)
-            if isinstance(output, Released):
-                widths = _of_aggregate(simulation, output.index, answers, outside)
-            else:
-                # with a single part the interval needs no union bound, so it is taken in every group
-                crossed = np.full(size, len(parts(output)[1]) == 1) if folds(output) else None
-                widths = _of_expression(simulation, output, rows, answers, outside, crossed)
-                if crossed is not None and crossed.any():
-                    widths = np.where(crossed, np.maximum(widths, _between(output, rows, answers, outside)), widths)
+            # with a single part the interval needs no union bound, so it is taken in every group
+            crossed = np.full(size, len(parts(output)[1]) == 1) if folds(output) else None
+            widths = _simulated(simulation, output, rows, answers, outside, crossed)
+            if crossed is not None and crossed.any():
+                widths = np.where(crossed, np.maximum(widths, _between(output, rows, answers, outside)), widths)
             errors[output] = possible_widths(widths, answers, output.type)
     return errors
 
@@ -548,25 +542,7 @@ def _draws(confidence: float, size: int, plain: float) -> int:
     return max(least, min(maximum, _CELLS // max(size, 1)))
 
 
-def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outside: float) -> Array:
-    """Return the half-widths of one aggregate; where a group is unknown, the distance to the farther bound."""
-    truths = simulation[aggregate]
-    low, high = truths.ends
-    widths = np.maximum(np.abs(answers - low), np.abs(high - answers))
-    groups = np.arange(len(answers)) if truths.unknown is None else np.flatnonzero(~truths.unknown)
-    if truths.undefined:
-        # where half of a few truths are undefined already, the others need not be simulated
-        few = 2 * allowed(simulation.draws, outside)[0]
-        for batch in simulation.parts(groups, few):
-            undefined_counts = np.count_nonzero(np.isnan(truths.of(batch, slice(few))), axis=1)
-            widths[batch[2 * undefined_counts >= few]] = np.inf  # as many as may lie outside, already
-        groups = groups[np.isfinite(widths[groups])]
-    for batch in simulation.parts(groups, simulation.draws):
-        widths[batch] = least_widths(truths.of(batch, slice(None)) - answers[batch, None], outside)
-    return widths
-
-
-def _of_expression(
+def _simulated(
     simulation: Simulation,
     expression: Expression,
     rows: GroupColumns,
@@ -574,10 +550,20 @@ def _of_expression(
     outside: float,
     crossed: npt.NDArray[np.bool_] | None,
 ) -> Array:
-    """Return the half-widths of an expression, and mark in ``crossed`` the groups that may lie beyond a fold."""
-    needed = sorted(aggregates_in(expression))
+    """Return the half-widths of an output, and mark in ``crossed`` the groups that may lie beyond a fold.
+
+    Where a group's aggregate is unknown, its half-width is the distance to the farther bound.
+    """
+    needed, groups = sorted(aggregates_in(expression)), np.arange(len(answers))
     widths = np.zeros(len(answers))
-    for batch in simulation.parts(np.arange(len(answers)), simulation.draws):
+    if isinstance(expression, Released) and (unknown := simulation[expression.index].unknown) is not None:
+        low, high = simulation[expression.index].ends
+        widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
+    for batch in simulation.parts(groups):
+        if isinstance(expression, Released):
+            draws = simulation[expression.index].of(batch, slice(None))
+            widths[batch] = least_widths(draws - answers[batch, None], outside)
+            continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
             truths[number] = simulation[number].of(batch, slice(None)).T
@@ -698,8 +684,8 @@ class Simulation:
         self._plausible[aggregate] = plausible
         return plausible
 
-    def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the groups in batches: with ``draws`` draws for each group, a batch fits the processor's cache."""
-        batch_size = max(1, _TOGETHER // draws)
+    def parts(self, groups: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the groups in batches: with all draws for each group, a batch fits the processor's cache."""
+        batch_size = max(1, _TOGETHER // self.draws)
         for start in range(0, len(groups), batch_size):
             yield groups[start : start + batch_size]

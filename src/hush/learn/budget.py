@@ -126,34 +126,11 @@ def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 def _largest(event: Callable[[Fraction], Event], epsilon: Fraction, delta: Fraction, *, digits: int) -> Fraction:
     """Return the largest decimal total with an event that is certified to be (ε, δ)."""
-    priced: dict[Fraction, float] = {}
 
-    def needs(total: Fraction) -> float:
-        if total not in priced:
-            priced[total] = compose([event(total)]).epsilon(delta, strict=False).upper
-        return priced[total]
+    def affordable(total: Fraction) -> bool:
+        return compose([event(total)]).epsilon(delta, strict=False).upper <= epsilon
 
-    return largest_decimal(lambda total: needs(total) <= epsilon, digits=digits, near=_guess(needs, epsilon, delta))
-
-
-def _guess(needs: Callable[[Fraction], float], epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a total close to the largest one, as ln ε is nearly straight in ln μ²: it saves questions, no more."""
-
-    def cost(log_total: float) -> float:
-        # Floats underflow for an ε of thousands; the first guess is then as good as any.
-        return math.log(max(needs(Fraction(math.exp(log_total)).limit_denominator(10**12)), 1e-300))
-
-    target = math.log(float(epsilon))
-    x = math.log(float(epsilon) ** 2 / (2 * math.log(1 / float(delta)) + 2 * float(epsilon)))
-    y = cost(x)
-    other = x + 1.6 * (target - y)
-    for _ in range(8):
-        value = cost(other)
-        if abs(value - target) < 1e-5 or abs(value - y) < 1e-12:
-            break
-        # e^600 is still a float.
-        x, y, other = other, value, min(other + (other - x) / (value - y) * (target - value), 600.0)
-    return Fraction(math.exp(other)).limit_denominator(10**12)
+    return largest_decimal(affordable, digits=digits)
 
 
 def deviation(mu_squared: Fraction, sensitivity_squared: Number = 1) -> Fraction:
@@ -201,7 +178,7 @@ class IntegerNoise:
     def draw(self, sensitivity: int, size: int, *, unit: int = 1) -> npt.NDArray[Any]:
         """Return independent noise for numbers in units of 1/``unit``."""
         parameter = self._parameter(sensitivity) * unit
-        return rounded_gaussian(parameter, size) if self.delta else discrete_laplace(parameter, size)
+        return np.asarray((rounded_gaussian if self.delta else discrete_laplace)(parameter, size))
 
 
 _ROWS = Fraction(1, 2)

@@ -275,14 +275,9 @@ class NewtonDesign:
     def gradient(self, derivative: Floats, mu_squared: Fraction) -> Floats:
         """Return the noisy sum of derivative times features."""
         # ±1 are on the grid, so that rounding cannot lead beyond the bound that the price rests on.
-        derivatives = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE).astype(np.int64)
-        total = np.zeros(self.width, dtype=np.int64)
-        total[0] = int(self.design.intercept) * int(derivatives.sum())
-        for codes, part, block in zip(self.design.codes, self.design.maps, self.design.slices, strict=True):
-            # Sums over a level are below 2⁵³ for fewer than 2⁴¹ rows, so that counting with weights is exact.
-            level = np.bincount(codes, derivatives.astype(np.float64), minlength=part.shape[0]).astype(np.int64)
-            total[block] = part.astype(np.int64).T @ level
-        unit = int(_FEATURE * _DERIVATIVE)
+        derivatives = np.rint(np.clip(derivative, -1.0, 1.0) * _DERIVATIVE) / _DERIVATIVE
+        # Whole numbers times whole features: the sums are exact while they are below 2⁵³, as for fewer than 2²⁹ rows.
+        total, unit = self.design.sums(derivatives) * _DERIVATIVE, int(_FEATURE * _DERIVATIVE)
         return noisy(total, self.gradient_deviation(mu_squared) * unit) / unit
 
 

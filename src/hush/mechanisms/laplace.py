@@ -16,13 +16,8 @@ single one.
 smaller, but not always. `error` returns the continuous t if the discrete tail at it is at most β, else m+1, where it
 always is: 2r^(m+2)/(1+r) ≤ r^(m+1) ≤ β. Either way the half-width is honest; floats are rounded up.
 
->>> m = Laplace(sensitivity=1, epsilon="0.1")
->>> m.scale, round(m.error(confidence=0.99), 2)
-(Fraction(10, 1), 46.05)
 >>> round(Laplace(sensitivity=1, epsilon=1).variance, 4)
 1.8413
->>> Laplace(sensitivity=1, epsilon=10**9).release(42)
-42
 >>> Laplace.for_error(46, confidence=0.99, sensitivity=1).error(confidence=0.99) <= 46
 True
 """

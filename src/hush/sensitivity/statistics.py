@@ -96,7 +96,6 @@ SLACK = Fraction(1, 2**24)
 _LOGARITHM_ERROR = 2.0**-27
 _TIE_WIDTH = 2.0**-30
 _LARGEST_DECAY = 4096.0
-_LARGEST_DENSE_SIDE = 512
 
 
 def rank(size: int, q: Fraction) -> int:
@@ -129,12 +128,7 @@ def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fra
     # A window of k steps is worth at most upper - lower times e^(-bk): beyond this k none can exceed `best`.
     window = int((ceiling - best) / b) + 3
     lower_rows, upper_rows = lower_rows[:window], upper_rows[:window]
-    best = max(
-        best,
-        _dense(lower_rows, upper_rows, b)
-        if len(lower_rows) * len(upper_rows) <= _LARGEST_DENSE_SIDE**2
-        else _halving(lower_rows, upper_rows, b),
-    )
+    best = max(best, _halving(lower_rows, upper_rows, b))
     # The proven error of the logarithms is added: S is rounded up, to the safe side.
     return fraction_up(certified(lambda: flint().arb.exp(flint().arb(best) + flint().arb(_LOGARITHM_ERROR)), bits=40))
 
@@ -159,15 +153,6 @@ def _probe(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
                 best = max(best, math.log(gap) - b * max(left_index + to - 1, 0))
         s = 2 * s + 1
     return best
-
-
-def _dense(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
-    gaps = upper_rows[None, :] - lower_rows[:, None]
-    with np.errstate(divide="ignore"):
-        values = np.log(gaps.astype(np.float64))
-    k = np.arange(len(lower_rows))[:, None] + np.arange(len(upper_rows))[None, :] - 1
-    values -= b * np.maximum(k, 0)
-    return float(values.max())
 
 
 def _halving(lower_rows: Integers, upper_rows: Integers, b: float) -> float:

@@ -345,16 +345,13 @@ REPLIES: dict[str, Any] = {
     "Recorded": _object("receipt", remaining=_AMOUNT),
     "Streams": _object(streams=_list(_STREAM)),
     "Stream": _STREAM,
-    "NewStream": _STREAM,
     "AdvancedStream": _with(_STREAM, due=_COUNT),
     "StreamExplained": _object(price=_AMOUNT, periods=_COUNT, errors=_OBJECT, **_ERRORS),
     "DeclarationExplained": _object("name epsilon", share=_NUMBER, fitting=_COUNT, fits=_FLAG, release=_OBJECT),
     "Requests": _object(requests=_list(_REQUEST)),
     "Request": _REQUEST,
-    "MadeRequest": _REQUEST,
     "Tokens": _object(tokens=_list(_object("id label created expires", scopes=_TEXTS))),
     "NewToken": _object("id label created expires token", scopes=_TEXTS),
     "People": _object(people=_list(_object("name", roles=_TEXTS))),
     "Link": _object("link", {"name": _TEXT}),
 }
-CREATED = {"NewToken", "Link", "MadeRequest", "NewStream"}

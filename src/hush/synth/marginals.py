@@ -79,9 +79,10 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.rounding import short_up
 from hush.mechanisms.estimators.base import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, short_up, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, unpack
 
 Floats = npt.NDArray[np.float64]
 _GAP = 2e-5

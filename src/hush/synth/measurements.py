@@ -35,7 +35,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from statistics import NormalDist
 from typing import Any
 
@@ -45,6 +44,7 @@ import numpy.typing as npt
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, InvalidValueError, positive
 from hush.core.numbers import assign
+from hush.core.rounding import short_up
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
@@ -170,7 +170,6 @@ def _narrowed(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     return values.astype("<i8")
 
 
-_DIGITS = 12
 _FINE = 10**6
 
 
@@ -219,13 +218,6 @@ def shares(weights: Sequence[float], total: Fraction) -> list[Fraction]:
     # Floats only choose the proportions; the fractions below add up to the total exactly.
     parts = [max(1, math.floor(_FINE * weight / largest)) for weight in weights]
     return [total * Fraction(part, sum(parts)) for part in parts]
-
-
-def short_up(value: Fraction) -> Fraction:
-    """Return a short rational that is no smaller: more noise, never less."""
-    # About twelve digits: a larger value has fewer places after the point.
-    scale = 10 ** max(_DIGITS - len(str(ceil(value))), 0)
-    return Fraction(ceil(value * scale), scale)
 
 
 def noise_variance(law: str, parameter: Fraction) -> float:

@@ -43,9 +43,10 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer
+from hush.core.rounding import short_up
 from hush.core.work import check_wanted
 from hush.noise import discrete_gaussian
-from hush.synth.measurements import quantile, short_up
+from hush.synth.measurements import quantile
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[Any]

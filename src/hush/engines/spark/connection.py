@@ -73,7 +73,7 @@ from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Pace
 from hush.engines.server import Rights, ServerConnection
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
-from hush.engines.sql.nodes import From, Scalar, Select, TableName, column, primitive
+from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import ReleasedStatement, Row
@@ -208,7 +208,7 @@ class SparkServer:
             return self._session
 
     def _started(self) -> SparkSession:
-        """Return a new session with every setting, each of them checked; Sail has fewer."""
+        """Return a new session with every setting, each one checked; Sail has fewer."""
         session = _remote(self._address) if self.remote else _master(self._address)
         try:
             # RINT rounds half to even, so 2.5 becomes 2; in Sail it becomes 3
@@ -744,17 +744,15 @@ class SparkTables(ServerConnection):
         ]
         return Rights(role=role, missing=tuple(f"{role} does not read {name}" for name in missing), complete=False)
 
-    def resolve(
-        self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
-    ) -> None:
+    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
         """Resolve statements; in a new session if the old one was lost, since nothing is charged yet."""
         try:
-            super().resolve(statements, released, keys)
+            super().resolve(statements, released)
         except UnplannableError:
             # the session is there, so the statement itself is what Spark cannot resolve
             if not self.server.broken:
                 raise
-            super().resolve(statements, released, keys)
+            super().resolve(statements, released)
 
     def _let_resolve(self, statements: Sequence[Statement]) -> None:
         with self.server.transaction() as transaction:

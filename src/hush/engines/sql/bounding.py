@@ -155,47 +155,37 @@ class FreshRows:
         keys = zip(self.keys, self.exact_query.keys, strict=True)
         return {label: key_value(self.known[value], value.type, self.dialect).form for label, (_, value) in keys}
 
-    def plain(self, cells: Sequence[Named]) -> Select:
-        """Return all rows: u, the key (numbered, if it is public), and the given cells."""
+    def plain(self, cells: Sequence[Named], *, numbered: bool = True) -> Select:
+        """Return all rows: u, the key (numbered, if it is public, or k0, k1, … as it is), and the given cells."""
         query = select([], self.source.query)
         # where every row is a unit of its own, nobody asks which
         columns: list[Named] = [] if self._alone else [column(UNIT, "t")]
-        if self.axes:
-            parts: list[Scalar] = []
-            for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes, strict=True)):
-                query, number = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
-                parts.append(number)
-            columns.append(code(parts, self.axes).alias("k"))
+        keys = [(self.known[expression], expression.type) for _, expression in self.exact_query.keys]
+        if self.axes and numbered:
+            query, number = self._numbered([value for value, _ in keys], query)
+            columns.append(number)
         else:
-            for label, (_, expression) in zip(self.keys, self.exact_query.keys, strict=True):
-                columns.append(key_value(self.known[expression], expression.type, self.dialect).sql.alias(label))
+            raw = [key_value(value, type_, self.dialect).sql for value, type_ in keys]
+            columns += [key.alias(f"k{index}") for index, key in enumerate(raw)]
         # rows that are only counted need some column all the same
         return query.showing([*columns, *cells] or [integer(1).alias("one")])
 
-    def raw(self, cells: Sequence[Named]) -> Select:
-        """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
-        query = select([], self.source.query)
-        columns: list[Named] = []
-        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes or (), strict=True)):
-            if axis.line() is not None:
-                query, key = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
-            else:
-                key = key_value(self.known[expression], expression.type, self.dialect).sql
-            columns.append(key.alias(f"r{index}"))
-        return query.showing([*columns, *cells])
-
     def renumbered(self, groups: Select, labels: Sequence[str]) -> Select:
-        """Return groups of raw rows with their number k and the columns named: fewer lookups than rows."""
-        query = select([], groups)
-        parts: list[Scalar] = []
-        axes = self.axes or ()
-        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, axes, strict=True)):
-            part: Scalar = column(f"r{index}", "t")
-            if axis.line() is None:
-                key = Value(part, key_value(self.known[expression], expression.type, self.dialect).form)
-                query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
+        """Return groups by keys as they are with their number k and the columns named: fewer lookups than rows."""
+        keys = [
+            replace(key_value(self.known[expression], expression.type, self.dialect), sql=column(f"k{index}", "t"))
+            for index, (_, expression) in enumerate(self.exact_query.keys)
+        ]
+        query, number = self._numbered(keys, select([], groups))
+        return query.showing([number, *columns_of(labels)])
+
+    def _numbered(self, keys: Sequence[Value], query: Select) -> tuple[Select, Named]:
+        """Return rows without those that have other keys than the public ones, and the number k of their keys."""
+        parts, axes = [], self.axes or ()
+        for index, (key, axis) in enumerate(zip(keys, axes, strict=True)):
+            query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
             parts.append(part)
-        return query.showing([code(parts, axes).alias("k"), *columns_of(labels)])
+        return query, code(parts, axes).alias("k")
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
         """Return the rows of each unit's first groups.
@@ -233,7 +223,8 @@ class Layout(NamedTuple):
 
     columns: Mapping[str, tuple[str, Value]]
     """The stored column's name and its value; a number on a grid is stored as its index."""
-    keys: Sequence[str]
+    keys: Mapping[str, SqlType]
+    """The key columns, with their forms."""
 
     @classmethod
     def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
@@ -243,7 +234,7 @@ class Layout(NamedTuple):
         for label in sorted(labels):
             indexed = rows.source.columns.get(index_of(label))
             columns[label] = (f"c{len(columns)}", indexed or rows.source.columns[label])
-        return cls(columns, rows.keys)
+        return cls(columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
 
     def table_of(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
@@ -258,7 +249,7 @@ class Layout(NamedTuple):
         """Return the stored table as a relation."""
         # names of their own, since a column of the question may be called k0 or n
         cells: dict[str, Value] = {
-            OwnName(f"key {label}"): Value(column(label, "s"), SqlType.TEXT) for label in self.keys
+            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in self.keys.items()
         }
         cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
         for label, (stored, value) in self.columns.items():
@@ -283,7 +274,7 @@ class StoredRows:
         self.looked_up = 0
         self.source, self.known = staged(layout.rendered(table), reads.expressions)
         self.keys = list(layout.keys)
-        self.private_keys = dict.fromkeys(self.keys, SqlType.TEXT)  # of whatever form: they are compared in DuckDB
+        self.private_keys = layout.keys
         self.above: int | None = None
         self.most: int | None = None
 
@@ -325,7 +316,7 @@ def looked_up(rows: AnyRows, value: Value, key_list: From) -> tuple[AnyRows, Sca
     """Return the rows with a further column, and that column: the number of a value in a list called m, or NULL.
 
     They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
-    what bounds them stays as it is; and none comes twice, for a list's table has every value once
+    what bounds them stays as it is; and none comes twice, for a list has every value once
     (floats that are equal are one).
     """
     widened, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …

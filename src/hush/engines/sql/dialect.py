@@ -82,8 +82,6 @@ class Dialect:
     """A longer statement is refused: to plan it may take more memory than there is."""
     wide_keys: ClassVar[bool] = True
     """Whether whole numbers beyond 64 bits may be keys."""
-    keeps_keys: ClassVar[bool] = True
-    """Whether chosen keys are a table of the session's own; else they are parameters, and a question makes no table."""
 
     # names, types and constants
 
@@ -376,7 +374,6 @@ class ServerDialect(Dialect):
     """Functions that are written in another way, with the places of their arguments."""
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
-    keeps_keys: ClassVar[bool] = False
 
     def unsupported(self, operation: str, instead: str) -> UnsupportedError:
         """Return the refusal of something that the engine cannot compute."""
@@ -396,7 +393,7 @@ class ServerDialect(Dialect):
     bits: ClassVar[Mapping[str, int]]
     """The sizes of whole numbers that the engine has."""
     days_of_times: ClassVar[tuple[str, str]]
-    """The first and the last date that is taken as a timestamp: there are fewer of these."""
+    """The first and the last date that is taken as a timestamp."""
 
     def try_cast(self, value: str, to: str, of: str | None = None) -> str:
         """Return a guarded cast."""

@@ -358,7 +358,7 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
 
 
 def _rounded(number: Scalar, step: Fraction, low: Fraction | None, high: Fraction | None) -> Scalar:
-    """Return a number between two ends, one of them perhaps open, rounded to a step."""
+    """Return a number between two ends, one perhaps open, rounded to a step."""
     greatest = None if low is None or high is None else max(abs(low), abs(high))
     return unscaled(scaled(number, step, greatest), step)
 

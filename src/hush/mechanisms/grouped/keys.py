@@ -25,8 +25,6 @@ bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with proba
 δ-approximate k/2σ²-zCDP.
 
 >>> chosen = KeySelection(epsilon=1, delta="1e-5")
->>> chosen.release(np.array([0, 1000])).tolist()               # how many units have each key
-[False, True]
 >>> chosen.error(0.5), chosen.error(0.95)                      # units with which a key is shown so often
 (12, 14)
 """
@@ -48,6 +46,7 @@ from hush import noise
 from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
 from hush.core.numbers import assign
+from hush.core.rounding import ball, certified, fraction_down
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.grouped.base import Contribution
 from hush.mechanisms.grouped.noise import GroupedGaussian
@@ -176,7 +175,8 @@ def keep_probabilities(epsilon: Fraction, delta: Fraction, keys: int) -> tuple[F
     """Return p_0, p_1, … up to the first that is 1; beyond it all are 1. A neighbour changes ``keys`` keys."""
     slip = int(delta / keys * _DENOMINATOR)
     # A smaller ε is safe: beyond 64 the table is that of 64.
-    raised = _exponential(min(epsilon / keys, Fraction(64)))
+    step = min(epsilon / keys, Fraction(64))
+    raised = int(fraction_down(certified(lambda: ball(step).exp(), bits=240)) * _DENOMINATOR)
     now, table = 0, [0]
     while now < _DENOMINATOR:
         # ⌊p·e^ε⌋ + δ and 1 - ⌈(1 - p - δ)·e^{-ε}⌉ in multiples of 2⁻¹²⁰: both are rounded down, the safe side.
@@ -196,13 +196,3 @@ def units_needed(epsilon: Fraction, delta: Fraction, keys: int) -> float:
     step, slip = min(float(epsilon / keys), 64.0), float(delta / keys)
     needed = math.log1p(math.expm1(step) / (2 * slip)) / step
     return math.inf if delta * _DENOMINATOR < 2 * keys or 2 * needed > 0.99 * LONGEST else needed
-
-
-def _exponential(x: Fraction) -> int:
-    """Return at most e^x, in 2⁻¹²⁰: a Taylor sum of positive terms, each rounded down."""
-    scaled = int(x * _DENOMINATOR)
-    term = total = _DENOMINATOR
-    for k in range(1, 40 + 8 * (int(x) + 1)):
-        term = term * scaled // (_DENOMINATOR * k)
-        total += term
-    return total

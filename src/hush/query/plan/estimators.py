@@ -36,15 +36,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.draws import DrawKind, DrawnAggregate, LineHistogram, ValueHistogram
+from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     Count,
@@ -328,7 +327,6 @@ def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
 
 
 _TINY = Fraction(1, 10**250)
-_NOTHING: Callable[[], defaultdict[Any, Fraction]] = partial(defaultdict, Fraction)
 
 
 @dataclass(slots=True)
@@ -337,25 +335,23 @@ class Needs:
 
     weighted: bool
     """Whether units with many rows are weighted down."""
-    statistics: defaultdict[Noised, Fraction] = field(default_factory=_NOTHING)
+    statistics: defaultdict[Noised, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
     choices: list[DrawnAggregate] = field(default_factory=list)
 
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
     """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down."""
     needs = Needs(weighted=weighted)
-    demands: dict[Population, _Demand] = {}
-    populations = []
-    for aggregate in aggregates:
-        population = Population.of(aggregate.where, aggregate.arguments)
-        populations.append(population)
+    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
+    counted: dict[Population, list[Aggregate]] = {}
+    for aggregate, population in zip(aggregates, populations, strict=True):
         if aggregate.kind in _WEIGHED:
-            demands.setdefault(population, _Demand()).add(aggregate)
-    counted = _sources(demands, weighted=weighted)
+            counted.setdefault(population, []).append(aggregate)
+    sources = _sources(counted, weighted=weighted)
     estimators: list[Estimator] = []
     for aggregate, population in zip(aggregates, populations, strict=True):
         if aggregate.kind in _WEIGHED:
-            estimators.append(_counted(aggregate, population, counted[population], needs))
+            estimators.append(_counted(aggregate, population, sources[population], needs))
         else:
             estimators.append(_compile(aggregate, population, needs))
     _check_sizes(needs)
@@ -418,11 +414,11 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
                     f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
-            choice = DrawnAggregate(kind=DrawKind.MODE, histogram=listed)
+            choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
             histogram = LineHistogram.of(population, aggregate.arguments[0])
             fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
-            choice = DrawnAggregate(kind=DrawKind(kind.value), histogram=histogram, fraction=fraction)
+            choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
     return needs.choices[needs.choices.index(choice)]
@@ -437,8 +433,8 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
         total = Total(population=population, factors=(raw,))
         needs.statistics[total] += _ONE
         return _sum(((total, raw.step),), raw)
-    count_weight, weights = _weights(aggregate)
-    needs.statistics[source.noised] += count_weight * len(source.count)
+    weights = _weights(aggregate)
+    needs.statistics[source.noised] += weights[None] * len(source.count)
     if kind is AggregateKind.COUNT:
         return Linear(parts=source.count, counts=True)
     products = kind in MOMENTS or kind in PAIRS
@@ -485,104 +481,98 @@ _WEIGHED = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS
 """Aggregates that are computed from a count and sums."""
 
 
-def _weights(aggregate: Aggregate) -> tuple[Fraction, dict[Expression, Fraction]]:
-    """Return how much an aggregate depends on the number of rows, and on the sum of each argument."""
+_Weights = Mapping[Expression | None, Fraction]
+"""How much answers depend on the sum of each argument, and, under None, on the number of rows."""
+
+
+def _weights(aggregate: Aggregate) -> _Weights:
     kind, arguments = aggregate.kind, aggregate.arguments
     if kind is AggregateKind.COUNT:
-        return _ONE, {}
+        return {None: _ONE}
     if kind is AggregateKind.AVG:
-        return _QUARTER, {arguments[0]: _ONE}
+        return {None: _QUARTER, arguments[0]: _ONE}
     if kind is AggregateKind.SUM:
         factor = Factor.centred(arguments[0])
         # weights relative to the largest value squared, (|c|+h)²: see the table above
         largest = max(abs(factor.first), abs(factor.last), 1) ** 2
         half = Total(population=Population(), factors=(factor,)).bound
-        return Fraction(factor.centre**2, largest), {arguments[0]: Fraction(half * half, largest)}
-    weight = _HALF if kind in MOMENTS else _QUARTER
-    return weight, dict.fromkeys(arguments, weight)
+        return {None: Fraction(factor.centre**2, largest), arguments[0]: Fraction(half * half, largest)}
+    return dict.fromkeys((None, *arguments), _HALF if kind in MOMENTS else _QUARTER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CountSource:
     """The noisy statistic from which the number of rows of a population is taken."""
 
     noised: Count | Halves
     population: Population
     """The rows that are counted; sums that are divided by this count run over the very same."""
-    count: Parts
-    """The number of rows. Its variance is that of one noisy number, times the number of parts."""
+
+    @property
+    def count(self) -> Parts:
+        """The number of rows. Its variance is that of one noisy number, times the number of parts."""
+        if isinstance(self.noised, Count):
+            return ((self.noised, Fraction(1, self.noised.times)),)
+        return self.noised.count(whole=self.population != self.noised.above.population)
 
 
-@dataclass(slots=True)
-class _Demand:
-    """The weights of all aggregates over one population."""
-
-    count: Fraction = Fraction(0)
-    totals: defaultdict[Expression, Fraction] = field(default_factory=_NOTHING)
-    sums: int | None = 0  # how many sums there are; None where something else needs a count
-
-    def add(self, aggregate: Aggregate) -> None:
-        """Note an aggregate."""
-        count, totals = _weights(aggregate)
-        self.count += count
-        for argument, weight in totals.items():
-            self.totals[argument] += weight
-        self.sums = None if aggregate.kind is not AggregateKind.SUM or self.sums is None else self.sums + 1
-
-    def cost(self, *, without: Expression | None = None) -> float:
-        """Return the cost Σw^{1/3} of the sums; the sum ``without`` cost comes with the count."""
-        return sum(math.cbrt(weight) for argument, weight in self.totals.items() if argument != without)
-
-    def halved(self, argument: Expression, others: Fraction = Fraction(0)) -> float:
-        """Return the cost of this population with the halves of one argument; ``others`` is the weight of COUNT(*)."""
-        return math.cbrt(2 * (self.totals[argument] + self.count) + 3 * others) + self.cost(without=argument)
-
-
-def _sources(demands: Mapping[Population, _Demand], *, weighted: bool) -> dict[Population, CountSource | None]:
+def _sources(
+    counted: Mapping[Population, Sequence[Aggregate]], *, weighted: bool
+) -> dict[Population, CountSource | None]:
     """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
     chosen: dict[Population, CountSource | None] = {}
+    demands: dict[Population, defaultdict[Expression | None, Fraction]] = {}
     costs: dict[Population, float] = {}
-    for population, demand in demands.items():
+    for population, aggregates in counted.items():
+        weights = demands[population] = defaultdict(Fraction)
+        for aggregate in aggregates:
+            for argument, weight in _weights(aggregate).items():
+                weights[argument] += weight
         options: list[tuple[float, CountSource | None]] = []
-        if demand.sums is not None:
+        if all(aggregate.kind is AggregateKind.SUM for aggregate in aggregates):
             # each sum from zero has weight 1, whose cube root is 1
-            options.append((float(demand.sums), None))
+            options.append((float(len(aggregates)), None))
         else:
             count = Count.of(population, weighted=weighted)
-            parts = ((count, Fraction(1, count.times)),)
-            separate = CountSource(noised=count, population=population, count=parts)
-            options.append((math.cbrt(demand.count) + demand.cost(), separate))
-        for argument in demand.totals:
-            halves = Halves.of(population, argument, weighted=weighted)
+            options.append((_cost(weights), CountSource(count, population)))
+        for argument in weights:
+            halves = None if argument is None else Halves.of(population, argument, weighted=weighted)
             if halves is not None:
-                source = CountSource(noised=halves, population=population, count=halves.count(whole=False))
-                options.append((demand.halved(argument), source))
-        costs[population], chosen[population] = min(options, key=_cost)
-    for wider, wanted in demands.items():
-        if wider.not_null:
-            continue
+                cost = _cost(_halved(weights, halves.factor.expression))
+                options.append((cost, CountSource(halves, population)))
+        costs[population], chosen[population] = min(options, key=_rounded)
+    for wider in [population for population in demands if not population.not_null]:
         # the halves of one column that may be NULL may count all rows, if that costs less
-        shared: list[tuple[float, tuple[Population, Halves] | None]] = [(0.0, None)]
-        for population, demand in demands.items():
+        shared: list[tuple[float, dict[Population, CountSource]]] = [(0.0, {})]
+        sums: _Weights = {argument: weight for argument, weight in demands[wider].items() if argument is not None}
+        for population, weights in demands.items():
             if population.where != wider.where or len(population.not_null) != 1:
                 continue
             (argument,) = population.not_null
-            if argument not in demand.totals:
+            if argument not in weights:
                 continue
             halves = Halves.of(replace(population, within=wider), argument, weighted=weighted)
             if halves is not None:
-                together = demand.halved(argument, wanted.count) + wanted.cost()
-                shared.append((together - costs[population] - costs[wider], (population, halves)))
-        _, best = min(shared, key=_cost)
-        if best is not None:
-            population, halves = best
-            rows = halves.above.population
-            chosen[population] = CountSource(noised=halves, population=rows, count=halves.count(whole=False))
-            chosen[wider] = CountSource(noised=halves, population=wider, count=halves.count(whole=True))
+                cost = _cost(_halved(weights, argument, others=demands[wider][None])) + _cost(sums)
+                both = {population: CountSource(halves, halves.above.population), wider: CountSource(halves, wider)}
+                shared.append((cost - costs[population] - costs[wider], both))
+        chosen |= min(shared, key=_rounded)[1]
     return chosen
 
 
-def _cost(option: tuple[float, object]) -> float:
+def _halved(weights: _Weights, halved: Expression, others: Fraction = Fraction(0)) -> _Weights:
+    """Return the weights where the halves of one argument count the rows, and those outside, of COUNT(*), too."""
+    kept: dict[Expression | None, Fraction] = {
+        argument: weight for argument, weight in weights.items() if argument is not None
+    }
+    return {**kept, halved: 2 * (weights[halved] + weights[None]) + 3 * others}
+
+
+def _cost(weights: _Weights) -> float:
+    return sum(math.cbrt(weight) for weight in weights.values())
+
+
+def _rounded(option: tuple[float, object]) -> float:
     """Return the cost to compare by: of options that cost the same, the first is taken."""
     # cube roots of floats differ in the last digits; a tie must not depend on them
     return round(option[0], 9)

@@ -203,14 +203,14 @@ def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView
 @ROUTES.page("POST /requests", ANALYST, "ask", refused=requests_page)
 async def ask_for_budget(visit: Visit) -> Response:
     """Record a wish for a larger budget."""
-    epsilon, reason = await visit.field("epsilon", 60), await visit.field("reason", 2000)
-    await visit.request_budget(epsilon=epsilon, reason=reason, data=await visit.field("data"))
+    form = await visit.fields()
+    await visit.request_budget(epsilon=form["epsilon"].strip(), reason=form["reason"].strip(), data=form["data"])
     return RedirectResponse("/requests", 303)
 
 
 @ROUTES.page("POST /requests/{number}", OWNER, refused=requests_page)
 async def decide(visit: Visit) -> Response:
     """Approve or decline a request."""
-    approve, reason = await visit.field("act") == "approve", await visit.field("reason", 2000)
-    await visit.decide(number_in(visit), approve=approve, reason=reason)
+    form = await visit.fields()
+    await visit.decide(number_in(visit), approve=form["act"] == "approve", reason=form["reason"].strip())
     return RedirectResponse("/requests", 303)

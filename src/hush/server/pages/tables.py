@@ -25,7 +25,7 @@ from hush.curator.catalogue import quoted
 from hush.ledger import Role
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.layout import draw, show
-from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit, text_of
+from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit
 
 ROUTES = Routes()
 MEASURES: Mapping[str, tuple[str, str]] = {
@@ -158,8 +158,7 @@ def _literal(kind: str, value: str) -> str:
 @ROUTES.page("GET /build", ANALYST)
 async def build(visit: Visit) -> Response:
     """Lead to the question that was clicked together."""
-    names = ("data", "table", "measure", "of", "by", "where", "how", "value")
-    fields = {name: text_of(visit.query, name, 200) for name in names}
+    fields = await visit.fields()
     for data_set in await visit.data_sets():
         for table in data_set["tables"]:
             if (data_set["name"], table["name"]) == (fields["data"], fields["table"]):
