@@ -375,7 +375,14 @@ class Clock:
     def check(self, record: Function) -> None:
         """Check that calls cost no more time than is charged: twice the charge, on a machine as slow as that."""
         of_texts = [one for one in calls(record, Random(record.op.name)) if "t" in columns_in(one)]
-        for one in of_texts[:4]:
+        # what is searched for "abc" in many a's nearly has it everywhere
+        searched = [
+            replace(one, arguments=(one.arguments[0], constant("abc"), *one.arguments[2:]))
+            for one in of_texts
+            if isinstance(one.arguments[0], Column)
+            and any(isinstance(part, Literal) and isinstance(part.value, str) for part in one.arguments[1:2])
+        ]
+        for one in [*searched[:1], *of_texts[:4]]:
             try:
                 value = value_of(one, self.columns)
             except UnplannableError:
