@@ -216,7 +216,7 @@ def check(record: Function, bench: Bench) -> int:
             assert broken is None, f"{one}: {result!r} of {inputs} is {broken}"
         # to an engine 0.1 may be the decimal, of which 10 is a multiple, and not of the float
         decimals = any(isinstance(part, Literal) and part.value in DECIMALS for part in one.arguments)
-        if record.evaluate is not None and not record.computed_by_engine and (record.rising or not decimals):
+        if record.evaluate is not None and not record.by_engine and (record.rising or not decimals):
             check_numpy(one, results, arguments)
         if record.rising:
             check_rising(one, results, arguments, rng)
