@@ -71,7 +71,7 @@ class Accounts(NamedTuple):
     def remaining(self) -> Money:
         """The amount that may still be spent: the least ε and the least δ of all accounts."""
         # an only analyst's account is often like the data set's
-        amounts = [account.remaining() for account in {account for _, account in self.owned}]
+        amounts = [account.remaining() for account in set(map(attrgetter("account"), self.owned))]
         zero = Fraction(0)
         least_epsilon = min(map(attrgetter("epsilon"), amounts), default=zero)
         return Money(epsilon=least_epsilon, delta=min(map(attrgetter("delta"), amounts), default=zero))
