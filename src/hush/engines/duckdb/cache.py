@@ -212,12 +212,11 @@ class BoundedTables:
 
     def _made(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> CacheEntry | None:
         """Return a new table of a plan's bounded rows; None if there is no room for it."""
-        own = prepared.plan.exact_query.relation
-        wide = widened(own, catalogue)
-        short = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
+        own, read = prepared.plan.exact_query.relation, prepared.rows.reads.names
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
-        for relation, names in ((wide, prepared.rows.reads.names | short), (own, prepared.rows.reads.names)):
+        for relation in (widened(own, catalogue), own):
             types = columns_of(relation)
+            names = read if relation is own else read | {name for name in types if types[name].kind is not Kind.TEXT}
             reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
             fresh = prepared.rows.reading(reads, relation)
             layout = Layout.of(fresh, names)

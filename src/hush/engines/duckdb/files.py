@@ -383,7 +383,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
         # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
     paths = [str(path) for path in source.every_file]
-    if _mends_texts(connection):
+    if connection.execute(_MENDS_TEXTS).fetchall()[0][0]:
         return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
     origin = reader("read_parquet", paths, options)
     types = _types(connection, select([EVERYTHING], origin))
@@ -391,11 +391,6 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
     if texts:
         connection.execute(text_of(select(texts, origin))).fetchall()
     return origin
-
-
-def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
-    return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
 
 
 def _arrow(frame: Any) -> Any:
@@ -435,13 +430,11 @@ def _why_not(frame: Any) -> str:
     """Return which column of a pandas or Polars frame Arrow does not take, by its name and type alone."""
     import pyarrow as pa
 
-    for index, label in enumerate(getattr(frame, "columns", ())):
+    for label in getattr(frame, "columns", ()):
         try:
-            single = frame.iloc[:, [index]] if hasattr(frame, "iloc") else frame.select(label)
-            _table(single)
+            _table(frame[[label]])
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            kind = getattr(single, "dtypes", [""])
-            kind = kind.iloc[0] if hasattr(kind, "iloc") else kind[0]
+            kind = next(iter(frame[[label]].dtypes))
             mixed = " that mixes values" if str(kind) == "object" else ""
             return _UNREADABLE.format(f"column {str(label)!r}", f"has the type {kind}{mixed}")
     return _UNREADABLE.format("a column", "has a type that Arrow does not know, or no name of its own")
