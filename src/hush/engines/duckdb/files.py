@@ -383,7 +383,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
         # folders unit=1 and unit=01 are two units, so their names stay texts
         options |= {"hive_partitioning": TRUE if hive else FALSE, "hive_types_autocast": FALSE, "union_by_name": FALSE}
     paths = [str(path) for path in source.every_file]
-    if connection.execute(_MENDS_TEXTS).fetchall()[0][0]:
+    if _mends_texts(connection):
         return reader("read_parquet", paths, {**options, "utf8_validation": text("replace")})
     origin = reader("read_parquet", paths, options)
     types = _types(connection, select([EVERYTHING], origin))
@@ -391,6 +391,11 @@ def _parquet(connection: duckdb.DuckDBPyConnection, source: Source) -> From:
     if texts:
         connection.execute(text_of(select(texts, origin))).fetchall()
     return origin
+
+
+def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Return whether this engine can read a parquet text that is not UTF-8 as something else than an error."""
+    return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
 
 
 def _arrow(frame: Any) -> Any:
