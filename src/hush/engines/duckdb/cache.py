@@ -217,7 +217,7 @@ class BoundedTables:
         for relation in (widened(own, catalogue), own):
             types = columns_of(relation)
             names = read if relation is own else read | {name for name in types if types[name].kind is not Kind.TEXT}
-            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
+            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset())
             fresh = prepared.rows.reading(reads, relation)
             layout = Layout.of(fresh, names)
             if wish.rows is None:  # no more than there are before the bounds

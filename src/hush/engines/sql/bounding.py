@@ -18,7 +18,6 @@ from hush.engines.sql.nodes import (
     EVERYTHING,
     FALSE,
     PEERS,
-    Double,
     From,
     Named,
     Scalar,
@@ -47,7 +46,7 @@ from hush.engines.sql.relations import (
     referenced,
     staged,
 )
-from hush.engines.sql.values import OwnName, SqlType, Value, condition_of, unscaled
+from hush.engines.sql.values import OwnName, SqlType, Value, condition_of
 from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import ExactQuery
@@ -222,18 +221,15 @@ class Layout(NamedTuple):
     """Which columns a table of bounded rows has, by their names in the question tree."""
 
     columns: Mapping[str, tuple[str, Value]]
-    """The stored column's name and its value; a number on a grid is stored as its index."""
+    """The stored column's name and its value."""
     keys: Mapping[str, SqlType]
     """The key columns, with their forms."""
 
     @classmethod
     def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
         """Return the layout that stores the named columns of fresh rows."""
-        columns: dict[str, tuple[str, Value]] = {}
         # sorted, so that names of stored columns do not depend on the order of a set
-        for label in sorted(labels):
-            indexed = rows.source.columns.get(index_of(label))
-            columns[label] = (f"c{len(columns)}", indexed or rows.source.columns[label])
+        columns = {label: (f"c{index}", rows.source.columns[label]) for index, label in enumerate(sorted(labels))}
         return cls(columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
 
     def table_of(self, rows: FreshRows) -> Select:
@@ -252,15 +248,7 @@ class Layout(NamedTuple):
             OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in self.keys.items()
         }
         cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
-        for label, (stored, value) in self.columns.items():
-            plain = replace(value, sql=column(stored, "s"))
-            if value.step is None:
-                cells[label] = plain
-                continue
-            # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
-            number = unscaled(column(stored, "s").cast("DOUBLE"), value.step)
-            cells[label] = Value(number + Double(0), SqlType.DOUBLE, scale=value.scale)
-            cells[index_of(label)] = plain
+        cells |= {label: replace(value, sql=column(stored, "s")) for label, (stored, value) in self.columns.items()}
         return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
 
 
