@@ -192,29 +192,20 @@ class FreshRows:
         With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
         that cell is not NULL. Rows of one group are peers in the order of the groups, so one sort does for both.
         """
-        rows, mixed = self.plain(cells), self.order()
-        if mixed is None:
+        rows, limits, keys = self.plain(cells), self.exact_query.limits, columns_of(self.keys)
+        # no unit can have more groups than are kept
+        if self._alone or not keys or (self.axes and size(self.axes) <= limits.groups):
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
         columns: list[Scalar] = columns_of(rows.labels)
-        keys = columns_of(self.keys)
+        # numbers of units shift when a row goes, and would change which groups other units keep
+        hashed = keys if limits.units is Units.NUMBERED else [column(UNIT, "t"), *keys]
+        mixed = primitive("row_hash", *hashed, salt=self.salt)
         # the keys follow the hash, so that groups whose hashes are equal still have different ranks
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
             row_count = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), frame=PEERS)
             columns.append(row_count.alias(MANY))
-        return select(columns, rows).qualified(rank, self.exact_query.limits.groups)
-
-    def order(self) -> Scalar | None:
-        """Return the hash of a row of `plain`: a unit's groups are ordered by it, and then by their key.
-
-        None if no unit can have more groups than are kept.
-        """
-        limits = self.exact_query.limits
-        if self._alone or not self.exact_query.keys or (self.axes and size(self.axes) <= limits.groups):
-            return None
-        # numbers of units shift when a row goes, and would change which groups other units keep
-        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        return primitive("row_hash", *ordered, *columns_of(self.keys), salt=self.salt)
+        return select(columns, rows).qualified(rank, limits.groups)
 
 
 class Layout(NamedTuple):
