@@ -192,7 +192,8 @@ class DuckDBConnection(SqlConnection):
         """Return the exact integers of the groups with private keys that are wanted."""
         main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        with self._bounded.rows(prepared, self._catalogue, self.stamp()) as (stored, wish), self._begin() as session:
+        stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+        with self._begin() as session:
             quick = self._quicker(prepared, stored)
             _either(main, quick, lambda its: session.store(_GROUPS, its, parameters))
             kept = call("sum", column(KEPT)) if KEPT in main.labels else integer(0)
@@ -221,8 +222,8 @@ class DuckDBConnection(SqlConnection):
         main, lists = prepared.main, prepared.rows.lists
 
         def computed() -> list[list[Row]]:
-            rows = self._bounded.rows(prepared, self._catalogue, self.stamp())
-            with rows as (stored, wish), self._begin() as session:
+            stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+            with self._begin() as session:
                 quick = self._quicker(prepared, stored)
                 fetch = partial(session.fetch, parameters=lists.parameters)
                 results = [_either(statement, quick, fetch) for statement in prepared.statements]

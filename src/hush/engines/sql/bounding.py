@@ -1,6 +1,6 @@
 """The rows of one question: each with its unit, its key, and the columns that statistics read.
 
-`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`table_of`): the
+`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`StoredTable`): the
 unit ``u``, the key columns, ``n``, which is how many rows the unit has in the group, and the columns that questions
 read. Both give the same rows, so statistics of them are the same integers.
 """
@@ -39,7 +39,6 @@ from hush.engines.sql.relations import (
     UNIT,
     Bounds,
     Catalogue,
-    RelationQuery,
     RelationWriter,
     finish,
     index_of,
@@ -51,7 +50,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
-from hush.query.relations import Relation, used
+from hush.query.relations import Relation, pruned, used
 from hush.query.types import Kind
 
 MANY = "n"
@@ -208,22 +207,24 @@ class FreshRows:
         return select(columns, rows).qualified(rank, limits.groups)
 
 
-class Layout(NamedTuple):
-    """Which columns a table of bounded rows has, by their names in the question tree."""
+class StoredTable(NamedTuple):
+    """A table of the bounded rows of a relation, and its columns by their names in the question tree."""
 
+    place: str
+    relation: Relation
     columns: Mapping[str, tuple[str, Value]]
     """The stored column's name and its value."""
     keys: Mapping[str, SqlType]
     """The key columns, with their forms."""
 
     @classmethod
-    def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
-        """Return the layout that stores the named columns of fresh rows."""
+    def of(cls, place: str, relation: Relation, rows: FreshRows, labels: Iterable[str]) -> StoredTable:
+        """Return the table that stores the named columns of fresh rows."""
         # sorted, so that names of stored columns do not depend on the order of a set
         columns = {label: (f"c{index}", rows.source.columns[label]) for index, label in enumerate(sorted(labels))}
-        return cls(columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
+        return cls(place, relation, columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
 
-    def table_of(self, rows: FreshRows) -> Select:
+    def query(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
         bounded = rows.kept([value.sql.alias(stored) for stored, value in self.columns.values()])
         by = columns_of((UNIT, *self.keys))
@@ -232,28 +233,29 @@ class Layout(NamedTuple):
         short = call("least", row_count, integer(MAX_ROWS + 1)).cast("INTEGER")
         return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), short.alias(MANY)], bounded)
 
-    def rendered(self, table: str) -> RelationQuery:
-        """Return the stored table as a relation."""
-        # names of their own, since a column of the question may be called k0 or n
-        cells: dict[str, Value] = {
-            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in self.keys.items()
-        }
-        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
-        cells |= {label: replace(value, sql=column(stored, "s")) for label, (stored, value) in self.columns.items()}
-        return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
+    def has(self, relation: Relation, names: frozenset[str], keys: frozenset[str]) -> bool:
+        """Return whether all columns that a question reads are there: those columns of the same relation."""
+        needed = names | keys
+        return names <= self.columns.keys() and pruned(self.relation, needed) == pruned(relation, needed)
 
 
 class StoredRows:
     """Bounded rows of an earlier question: all, or those of light or heavy pairs."""
 
-    def __init__(self, layout: Layout, table: str, reads: Reads, salt: int) -> None:
+    def __init__(self, table: StoredTable, reads: Reads, salt: int) -> None:
         self.salt = salt
         # whatever the question's engine is, only DuckDB keeps such tables (`hush.engines.duckdb.cache`)
         self.dialect = DUCKDB
         self.looked_up = 0
-        self.source, self.known = staged(layout.rendered(table), reads.expressions)
-        self.keys = list(layout.keys)
-        self.private_keys = layout.keys
+        # names of their own, since a column of the question may be called k0 or n
+        cells: dict[str, Value] = {
+            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in table.keys.items()
+        }
+        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
+        cells |= {label: replace(value, sql=column(stored, "s")) for label, (stored, value) in table.columns.items()}
+        stored_rows = finish(select([], read(table.place, "s")), cells, column(UNIT, "s"))
+        self.source, self.known = staged(stored_rows, reads.expressions)
+        self.keys, self.private_keys = list(table.keys), table.keys
         self.above: int | None = None
         self.most: int | None = None
 
