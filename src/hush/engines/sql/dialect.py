@@ -283,6 +283,10 @@ class Dialect:
         columns = ", ".join(f"{self.quoted(label)} {of}" for label, of in types.items())
         return f"CREATE TABLE {self.quoted(table)} ({columns})"
 
+    def explained(self, statement: str) -> str:
+        """Return the statement that returns the plan of another as JSON."""
+        return f"EXPLAIN (FORMAT JSON) {statement}"
+
     def attached(self, path: str, base: str) -> str:
         """Return the statement that opens a file of the engine's own, for reading only."""
         return f"ATTACH {self.text(path)} AS {base} (READ_ONLY)"
