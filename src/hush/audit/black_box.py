@@ -2,8 +2,8 @@
 
 The order of an audit is: a few runs of every hostile pair; the better half gets twice as many, and so on until few are
 left; then the best pair gets growing batches of runs, each tested with the event that all runs before it suggest. Every
-few batches go to another pair, a random one or one near the best. All bets share one fortune, so that neither the many
-pairs and events nor the moment of stopping cost confidence (`hush.audit.statistics`).
+few batches go to a random pair. All bets share one fortune, so that neither the many pairs and events nor the moment of
+stopping cost confidence (`hush.audit.statistics`).
 
 >>> import hush
 >>> noise = hush.Laplace(sensitivity=1, epsilon=2)
@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from hush.accounting import Guarantee
 from hush.accounting.guarantee import trade_off_chart, trade_off_points
 from hush.audit.events import OutcomeEvent, best_event
-from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, nearby_pair, random_pair
+from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, random_pair
 from hush.audit.runs import AuditError, Density, Function, Outcome, Runs, Sample
 from hush.audit.statistics import Fortune, LawTest, detectable, gaussian_mu, interval
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, nonnegative, positive, probability
@@ -305,9 +306,7 @@ def audit(
         points=points, level=alpha, share=alpha if law is None else 0.9 * alpha, fortune=Fortune(delta=points[0][1]),
         ends=time.monotonic() + float(positive(seconds, "seconds")), most=runs, timing=timing, low_bits=low_bits,
         law=None if law is None else (LawTest(law[0]), law[1]), progress=progress,
-        search=None
-        if listed
-        else lambda best: [nearby_pair(best, schema, unit=unit), random_pair(schema, neighbours, unit=unit)],
+        search=None if listed else partial(random_pair, schema, neighbours, unit=unit),
     )  # fmt: skip
     notes: list[str] = []
     interrupted = False
@@ -340,10 +339,10 @@ class _Game:
     low_bits: bool
     law: tuple[LawTest, Callable[[Any], float]] | None
     progress: Progress | None
-    search: Callable[[NeighbourPair], list[NeighbourPair]] | None
+    search: Callable[[], NeighbourPair] | None
     fortune: Fortune
     share: float
-    """The part of the level that bets may use: a tenth of it is for the law where one is claimed."""
+    """The part of the level that bets may use: a tenth is the law's where one is claimed."""
     begun: float = field(default_factory=time.monotonic)
     tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
     looks: int = 0
@@ -355,7 +354,7 @@ class _Game:
         while not self.over(best):
             batches += 1
             if self.search is not None and batches % _EXPLORED == 0:
-                fresh = _Arm(self.search(best.pair)[batches // _EXPLORED % 2])
+                fresh = _Arm(self.search())
                 self.arms.append(fresh)
                 self.run(fresh, 2 * _FIRST)
                 for arm in self.arms:  # pairs that were given up get their share of the runs, and another chance

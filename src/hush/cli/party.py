@@ -75,7 +75,7 @@ def join_(
     from hush.ledger import Charge, Ledger
 
     agreed, private = _session(session), _key(key)
-    if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
+    if len({ledger is None, data is None, analyst is None}) > 1:
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
     counters, address = _values(values), _address(connect)
     before = AggregationError(

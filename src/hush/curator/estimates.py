@@ -86,15 +86,6 @@ _SUMS = {AggregateKind.SUM, AggregateKind.SUM_DISTINCT}
 Flags = npt.NDArray[np.bool_]
 
 _NEVER_NEGATIVE = {*_COUNTS, AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
-_WITHIN = {
-    AggregateKind.AVG,
-    AggregateKind.AVG_DISTINCT,
-    AggregateKind.QUANTILE,
-    AggregateKind.MIN,
-    AggregateKind.MAX,
-    AggregateKind.MODE,
-}
-"""Aggregates that lie between the bounds of their argument."""
 
 Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
 """Evaluates functions of released values in an engine: takes the columns of keys and of aggregates, returns rows."""
@@ -251,8 +242,11 @@ class GroupColumns:
         ends = []
         for number, aggregate in enumerate(self.plan.question.aggregates):
             low, high = boxes[number]
-            limits = _limits(aggregate) if number in needed and aggregate.kind in _COUNTS | _SUMS else {}
-            ends.append((np.maximum(low, limits.get("lower", -np.inf)), np.minimum(high, limits.get("upper", np.inf))))
+            if number in needed and aggregate.kind in _COUNTS | _SUMS:
+                lower, upper = _limits(aggregate)
+                low = low if lower is None else np.maximum(low, float(lower))
+                high = high if upper is None else np.minimum(high, float(upper))
+            ends.append((low, high))
         size = len(self)
         low, high = enclose(output, self.keys, ends, size)
         width = known_error(self.plan, output, 1 - missing)
@@ -388,28 +382,26 @@ def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
 
 def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
     """Return the limits of an output's truth that follow from question and policy; empty where none do."""
-    if isinstance(expression, Released) and expression.source != "key" and expression.type.kind.numeric:
-        return _limits(plan.question.aggregates[expression.index])
-    if not isinstance(expression, Call) or not expression.type.kind.numeric:
+    if not isinstance(expression, Released | Call) or not expression.type.kind.numeric:
         return {}
     # the type of a function holds for whatever is released: a root is at least 0
-    ends = {"lower": expression.type.lower, "upper": expression.type.upper}
-    return {end: float(limit) for end, limit in ends.items() if limit is not None}
+    ends = expression.type.lower, expression.type.upper
+    if isinstance(expression, Released):
+        ends = (None, None) if expression.source == "key" else _limits(plan.question.aggregates[expression.index])
+    return {end: float(limit) for end, limit in zip(("lower", "upper"), ends, strict=True) if limit is not None}
 
 
-def _limits(aggregate: Aggregate) -> dict[str, float]:
+def _limits(aggregate: Aggregate) -> tuple[Fraction | None, Fraction | None]:
+    """Return the limits of an aggregate's truth; its type has those that hold for the noisy answer as well."""
     argument = aggregate.arguments[0].type if aggregate.arguments else None
-    lower, upper = None, None
     if aggregate.kind in _NEVER_NEGATIVE:
-        lower = Fraction(0)
-    elif aggregate.kind is AggregateKind.CORRELATION:
-        lower, upper = Fraction(-1), Fraction(1)
-    elif argument is not None and aggregate.kind in _WITHIN:
-        lower, upper = argument.lower, argument.upper
-    elif argument is not None and aggregate.kind in _SUMS:  # a sum of non-negative values is not below 0
+        return Fraction(0), None
+    if argument is not None and aggregate.kind in {AggregateKind.AVG, AggregateKind.AVG_DISTINCT}:
+        return argument.lower, argument.upper
+    if argument is not None and aggregate.kind in _SUMS:  # a sum of non-negative values is not below 0
         lower = Fraction(0) if argument.lower is not None and argument.lower >= 0 else None
-        upper = Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
-    return {end: float(limit) for end, limit in (("lower", lower), ("upper", upper)) if limit is not None}
+        return lower, Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
+    return aggregate.type.lower, aggregate.type.upper
 
 
 def composed_columns(plan: ComposedPlan, read: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
@@ -560,6 +552,10 @@ def _simulated(
         low, high = simulation[expression.index].ends
         widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
     for batch in simulation.parts(groups):
+        if isinstance(expression, Released):
+            draws = simulation[expression.index].of(batch, slice(None))
+            widths[batch] = least_widths(draws - answers[batch, None], outside)
+            continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
             truths[number] = simulation[number].of(batch, slice(None)).T
@@ -617,9 +613,6 @@ def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
     below = math.lcm(*(factor.denominator for factor in factors))
     multipliers = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    # one statistic with factor 1: no sum and no rounding
-    if multipliers == [below]:
-        return _times(numbers[0], estimator.grid)
     magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
     form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
     sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)])

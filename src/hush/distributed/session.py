@@ -71,7 +71,7 @@ class Session:
     dropouts: int = 0
     """How many parties may drop out."""
     colluding: int = 0
-    """How many may pool what they know with the aggregator."""
+    """How many parties may pool their knowledge with the aggregator's."""
     length: int = 1
     """How many counters the vectors have."""
     sensitivity: int = 1

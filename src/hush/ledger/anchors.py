@@ -30,11 +30,10 @@ cannot remove or change an entry, nor raise a budget.
 A *witness* is a weaker anchor: it knows what one host has seen of a ledger that others write too, and accepts every
 continuation of that. It is written after the commit, and before anything is granted.
 
-**By name.** ``None`` means the usual place: for a ledger in a file, a file under the user's state directory that is
-named after the ledger's path (its real one, however it was spelled), so a ledger that vanished or was exchanged for
-another one is noticed too. A ledger that was moved finds its anchor there by its id: every mark says whose it is. For a
-ledger on PostgreSQL the same file is a *witness* of what this host has seen; hosts that share one anchor name a table.
-``"none"`` does without.
+**By name.** ``None`` means the usual place: a file under the user's state directory that is named after the ledger's
+path (its real one, however it was spelled), so a ledger that vanished or was exchanged for another one is noticed too.
+A ledger that was moved finds its anchor there by its id: every mark says whose it is. For a ledger on PostgreSQL the
+same file is a *witness* of what this host has seen; hosts that share one anchor name a table.
 
 **In a file**: two slots written in turn, so a torn write costs the older mark, never both. A slot is a line of JSON
 with its own SHA-256 in front. The even blocks of 4096 bytes belong to one slot and the odd ones to the other, so both
@@ -43,9 +42,8 @@ disk needs no change to the directory or the size. The valid slot with the highe
 short leaves the mark before it, a state that the order of writes allows for. No slot is overwritten before the other
 one is known to be on the disk.
 
-**Kept by somebody else.** ``postgresql://host/database#name`` is one mark for all hosts that share a ledger. The name
-tells several ledgers' anchors apart (by default ``hush``). Give the ledger's and the anchor's database to different
-administrators, or the anchor shows no more than the ledger does.
+**Kept by somebody else.** ``postgresql://host/database#name`` is one mark for all hosts that share a ledger; the name
+tells several ledgers' anchors apart (by default ``hush``).
 
 ``command:PROGRAM ARGUMENT…`` (a notary, a write-once store, a colleague's server) is run without a shell as
 

@@ -10,12 +10,21 @@ chain like charges are, so nobody can take one away or change it unseen. They mo
 under which it is recorded once: after a doubt whether it was, it is recorded again. What can happen more than once
 under one identity, such as a policy that comes into force, is recorded when it differs from the last time.
 
+>>> from hush.accounting import LaplaceEvent
 >>> from hush.ledger import Actor, Ledger
->>> ledger = Ledger.in_memory()
+>>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
+>>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
+>>> ledger.add_analyst("alice", data="clinic", actor=owner)
+>>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
+>>> charge = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
+>>> ledger.budget(owner)                                  # a list of AccountView
+the budget of clinic (ε=1): 25% is spent, 75% is left, 1 pending
+>>> ledger.history(owner)[0]                              # a Release
+<4: alice on clinic, ..., 25% of the budget of clinic, pending: SELECT COUNT(*) FROM visits>
 >>> added = OwnerAct(identity="a1", by="Dr Weiss", what="add-person", whom="alice", detail={"roles": "analyst"})
 >>> ledger.record(added), ledger.record(added)
 (True, False)
->>> print(ledger.acts(Actor.owner("Dr Weiss"))[-1])
+>>> print(ledger.acts(owner)[-1])                         # an Act
 added alice (roles: analyst)
 """
 
@@ -50,13 +59,7 @@ _QUESTION = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
-    """A data set's budget, or an analyst's on it.
-
-    >>> from hush.ledger import Budget
-    >>> view = AccountView(data="clinic", analyst=None, account=Budget(epsilon="1").open(), pending=0)
-    >>> view.whose, view.counts(error=50)
-    ('the budget of clinic', 16)
-    """
+    """A data set's budget, or an analyst's on it."""
 
     data: str
     analyst: str | None
@@ -152,14 +155,7 @@ class Budgets(ToldInLines, list[AccountView]):
         return list(map(str, self))
 
     def chart(self) -> Chart:
-        """Return a chart with a bar for each budget, divided into the shares spent, set aside and left.
-
-        >>> from hush.ledger import Actor, Budget, Ledger
-        >>> ledger = Ledger.in_memory()
-        >>> ledger.create_data("clinic", Budget(epsilon=1), actor=Actor.owner("o"))
-        >>> ledger.budget(Actor.owner("o")).chart()
-        <Chart: Budgets>
-        """
+        """Return a chart with a bar for each budget, divided into the shares spent, set aside and left."""
         from hush.core.chart import ChartAxis, ChartBar, bar_chart
 
         colours = {"spent": "c1", "set aside": "c4", "left": "h1"}
@@ -193,18 +189,7 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One charge and its outcome.
-
-    >>> from hush.accounting import LaplaceEvent
-    >>> from hush.ledger import Actor, Ledger
-    >>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
-    >>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
-    >>> ledger.add_analyst("alice", data="clinic", actor=owner)
-    >>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
-    >>> ticket = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
-    >>> ledger.history(owner)[0].outcome
-    'pending'
-    """
+    """One charge and its outcome."""
 
     number: int
     request: str
@@ -301,11 +286,7 @@ class OwnerAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something an owner did.
-
-    >>> print(Act(number=1, kind="ledger", by="Dr Weiss", when="", data="", analyst="", detail={}))
-    made the ledger
-    """
+    """Something an owner did."""
 
     number: int
     kind: str
@@ -359,7 +340,7 @@ def budget(
 ) -> Budgets:
     """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
 
-    ``granted`` are accounts that the first charge opens. Of analysts who are not ``named`` it says so.
+    ``granted`` are accounts that the first question opens. Of analysts who are not ``named`` it says so.
     """
     with chain.reading() as state:
         accounts, pending = dict(granted) | dict(state.accounts), list(state.pending.values())

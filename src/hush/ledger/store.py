@@ -19,8 +19,9 @@ version is refused. Entries themselves are never migrated: their vocabulary only
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -105,8 +106,11 @@ class Store:
         self.place = storage.place
         """The ledger's name in messages and in default anchors; without any password."""
 
-    def check_room(self) -> None:
-        """Refuse a charge where the disk is nearly full: the answer must be kept too, and the journal."""
+    def check_room(self, quota: Callable[[], None] | None = None) -> None:
+        """Refuse a charge where the disk is nearly full, for the answer must be kept too; or where a quota is used up.
+
+        ``quota`` is a function that refuses.
+        """
         free = self.storage.free_bytes()
         if free is not None and free < LEAST_FREE:
             raise LedgerFullError(
@@ -114,6 +118,8 @@ class Store:
                 f"{LEAST_FREE >> 20} MiB, so that what is paid for can be kept. Nothing was charged. Make room, then "
                 "ask again."
             )
+        if quota is not None:
+            quota()
 
     def prepare(self) -> None:
         """Make the tables (inside a lock)."""
@@ -156,7 +162,9 @@ class Store:
         if not rows:
             raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
         *_, number, hashed = rows[0]
-        return [cast("Row", row[:9]) for row in rows if row[0] is not None], Head(number=number, hash=hashed)
+        # The head's two columns are left out; there is one row without an entry where none follows.
+        entries = [] if rows[0][0] is None else list(map(itemgetter(slice(9)), rows))
+        return cast("list[Row]", entries), Head(number=number, hash=hashed)
 
     def find(self, condition: str, *values: Any) -> list[Entry]:
         """Return the entries that fulfil a condition of SQL."""
@@ -173,7 +181,7 @@ class Store:
         return next(iter(self.find("about > 0 AND about = ?", number)), None)
 
     def outcomes(self, first: int) -> dict[int, Entry]:
-        """Return the outcomes of the reservations from a number on, by the numbers of these."""
+        """Return the outcomes of all reservations from a number on, by the reservations' numbers."""
         return {entry.about: entry for entry in self.find("about > 0 AND about >= ?", first)}
 
     def previous(self, number: int, data: str) -> Entry | None:

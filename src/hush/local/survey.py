@@ -165,7 +165,7 @@ class Form:
         )  # fmt: skip
 
     def _possible(self, report: Any, mechanism: Any) -> bool:
-        """Return whether a report is a whole number, or a set of them, below what the mechanism reports."""
+        """Return whether a report is a whole number below the mechanism's limit, or a set of whole numbers."""
         limit = len(self.categories)
         if isinstance(mechanism, ProjectiveGeometry | LocalMean):
             limit = mechanism.points if isinstance(mechanism, ProjectiveGeometry) else len(mechanism.reports)

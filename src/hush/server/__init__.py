@@ -48,9 +48,9 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
     from starlette.responses import Response
     from starlette.routing import Route as RoutingRoute
 
-    from hush.server import pages
     from hush.server.middleware import Middleware
-    from hush.server.routes import document, endpoint
+    from hush.server.pages.layout import refused
+    from hush.server.routes import NOBODY, Visit, document, endpoint
     from hush.server.service import Service
     from hush.server.streams import Scheduler
 
@@ -80,13 +80,13 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
                 await pg_server.close()
             await service.close()
 
-    async def refused(request: Request, error: Exception) -> Response:
-        return pages.refused(request, service, error)
+    async def unknown(request: Request, error: Exception) -> Response:
+        return await refused(Visit(service, NOBODY, request), error)
 
     paths = [RoutingRoute(route.path, endpoint(route), methods=[route.method], name=route.path) for route in routes]
     application = Starlette(routes=paths, lifespan=lifespan)
     application.router.redirect_slashes = False
-    application.add_exception_handler(HTTPException, refused)
+    application.add_exception_handler(HTTPException, unknown)
     application.state.service, application.state.refused = service, refused
     application.state.document = api_document
     return Middleware(application, service)

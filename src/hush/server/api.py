@@ -37,7 +37,7 @@ FORMS = {"json": JSON, "csv": CSV, "arrow": ARROW, "stored": STORED}
 LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": 10_000})
 FORMAT = ("format", {"type": "string", "enum": list(FORMS)})
 ANSWERS: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
-"""What routes of answers have in common in the API's document."""
+"""The query and media types of all routes of answers."""
 
 
 @ROUTES.api("GET /data", ANALYST, "DataSets")

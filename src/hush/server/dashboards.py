@@ -115,7 +115,7 @@ class DashboardStore:
             self._storage.change(into, dashboard.identity, dashboard.maker, _written(dashboard))
 
     def change(self, identity: str, change: Callable[[Dashboard], Dashboard]) -> None:
-        """Replace a dashboard by what a function makes of it, under the lock."""
+        """Replace a dashboard by a function of it, under the lock."""
         with self._storage.changing():
             rows = self._storage.rows("SELECT id, person, content FROM hush_dashboards WHERE id = ?", identity)
             if rows:

@@ -73,7 +73,7 @@ TOOLS: Mapping[str, tuple[str, str]] = {
 
 
 class McpDoor:
-    """The server of one worker: its route, and what runs as long as the worker does."""
+    """The server of one worker: its route, and the context in which it serves."""
 
     def __init__(self, table: Sequence[Route]) -> None:
         routes = {f"{route.method} {route.path.removeprefix('/api/v1')}": route for route in table if not route.page}

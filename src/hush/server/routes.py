@@ -138,14 +138,16 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def permitted(request: Request) -> Response:
         service = cast("Service", request.app.state.service)
         request.scope["hush.route"] = route.path
+        visit = Visit(service, NOBODY, request)
         try:
             person = await _authorise(route, request, service)
+            visit = Visit(service, person, request)
             if not route.page:
                 _check_query(route, request)
             try:
                 with acting(person.name, person.token):
                     body = [] if route.body is None else [await schemas.read(request, route.body)]
-                    reply = await route.handler(Visit(service, person, request), *body)
+                    reply = await route.handler(visit, *body)
             finally:
                 # What was changed stands in the ledger's chain before the response leaves.
                 if service.people.acted:
@@ -158,7 +160,7 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             if not route.page:
                 return errors.problem_response(error)
-            return cast("Response", await request.app.state.refused(request, error))
+            return cast("Response", await request.app.state.refused(visit, error, route))
 
     return permitted
 

@@ -24,10 +24,11 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +41,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, LedgerError, OwnerAct, ParkedQuestion
+from hush.ledger import Actor, Ledger, LedgerError, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
@@ -72,15 +73,14 @@ class OpenPolicy:
         self.policy = Policy.read(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
-        self.ledger.limit_room(self.check_room)
-        self._quota = parse_size(settings.quota, "quota") if settings.quota else 0
-        places = (ledger_of(self.policy), settings.people)
-        self._places = [Path(path).resolve() for path in places if not in_database(path)]
-        """The ledger and the store of people; files beside them with the same first part of the name belong to them."""
+        if settings.quota:
+            places = [
+                Path(path).resolve() for path in (ledger_of(self.policy), settings.people) if not in_database(path)
+            ]
+            self.ledger.limit_room(partial(_check_room, places, parse_size(settings.quota, "quota")))
         self.data_sets: dict[str, OpenDataSet] = {}
-        self._users = 1
-        """Those who use it, and who has it in force."""
-        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, _close, self.data_sets, self.ledger)
+        """Closes engines and ledger. It is called at the latest when nobody holds this object any more."""
         try:
             for name, data in self.policy.data.items():
                 self.data_sets[name] = open_data_set(
@@ -88,7 +88,7 @@ class OpenPolicy:
                 )
             self.load()
         except BaseException:
-            self.let_go()
+            self.close()
             raise
 
     def load(self) -> None:
@@ -115,37 +115,27 @@ class OpenPolicy:
         data_sets = {name: self.data_sets[name] for name in names}
         return Curator(AnalystSession(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
 
-    def check_room(self) -> None:
-        """Refuse a charge when the service has used its quota of the disk."""
-        if not self._quota:
-            return
-        files = [path for root in self._places for path in root.parent.glob(f"{root.name}*")]
-        files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
-        used = sum(path.stat().st_size for path in files if path.is_file())
-        if used >= self._quota:
-            raise LedgerFullError(
-                f"Ledger, streams and people take {used:,} bytes of the disk, and the quota of this service is "
-                f"{self._quota:,}. Nothing was charged. The owner raises it: hush serve --quota."
-            )
-
     def requests(self, actor: Actor) -> list[ParkedQuestion]:
         """Return the requests to the owner that an actor may see, waiting and decided; none without a ledger."""
         return self.ledger.requests(actor) if self.made else []
 
-    def hold(self) -> None:
-        """Keep it open for one more user."""
-        with self._lock:
-            self._users += 1
 
-    def let_go(self) -> None:
-        """Close it if this was its last user."""
-        with self._lock:
-            self._users -= 1
-            last = self._users == 0
-        if last:
-            for data_set in self.data_sets.values():
-                data_set.engine.close()
-            self.ledger.close()
+def _check_room(places: Iterable[Path], quota: int) -> None:
+    """Refuse a charge when ledger and people, with the files beside them of the same beginning, take the quota."""
+    files = [path for root in places for path in root.parent.glob(f"{root.name}*")]
+    files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
+    used = sum(path.stat().st_size for path in files if path.is_file())
+    if used >= quota:
+        raise LedgerFullError(
+            f"Ledger, streams and people take {used:,} bytes of the disk, and the quota of this service is {quota:,}. "
+            "Nothing was charged. The owner raises it: hush serve --quota."
+        )
+
+
+def _close(data_sets: Mapping[str, OpenDataSet], ledger: Ledger) -> None:
+    for data_set in data_sets.values():
+        data_set.engine.close()
+    ledger.close()
 
 
 class CurrentPolicy:
@@ -156,7 +146,6 @@ class CurrentPolicy:
         self._stamp = _stamp(settings.policy)
         self._opened = OpenPolicy(settings) if Path(settings.policy).exists() else None
         """None as long as there is no policy: the owner makes it on the page."""
-        self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._retry_at = 0.0
         self._tell()
@@ -165,29 +154,19 @@ class CurrentPolicy:
         self._closed = threading.Event()
         threading.Thread(target=_watch, args=(weakref.ref(self), self._closed), name="hush-policy", daemon=True).start()
 
-    @contextmanager
-    def use(self) -> Iterator[OpenPolicy]:
-        """Give the policy in force, and keep it open as long as the context lasts."""
-        with self._lock:
-            opened = self._opened
-            if opened is None:
-                raise NoPolicyError
-            # Held under the lock: else the policy could be closed before it counts as used.
-            opened.hold()
-        try:
-            yield opened
-        finally:
-            opened.let_go()
+    def in_force(self) -> OpenPolicy:
+        """Return the policy in force, which stays open as long as it is held."""
+        if (opened := self._opened) is None:
+            raise NoPolicyError
+        return opened
 
     def load_again(self) -> None:
         """Read data files again that have changed; an unreadable one keeps its former rows."""
         if time.monotonic() < self._retry_at:
             return
         try:
-            with self.use() as opened:
+            if (opened := self._opened) is not None:
                 opened.load()
-        except NoPolicyError:
-            return
         except HushError as error:
             self._retry_at = time.monotonic() + _RETRY
             log.warning("a file has changed and cannot be read, so questions are about its former rows: %s", error)
@@ -211,10 +190,7 @@ class CurrentPolicy:
                 self.mistake = str(error)
                 log.warning("the policy was changed and cannot be used, so the one before stays in force: %s", error)
                 return
-            with self._lock:
-                before, self._opened, self.mistake = self._opened, fresh, ""
-        if before is not None:
-            before.let_go()
+            self._opened, self.mistake = fresh, ""
         self._tell()
         log.info("the policy was read again")
 
@@ -227,10 +203,10 @@ class CurrentPolicy:
     def close(self) -> None:
         """Close everything once nobody uses it."""
         self._closed.set()
-        with self._looking, self._lock:
+        with self._looking:
             opened, self._opened = self._opened, None
         if opened is not None:
-            opened.let_go()
+            opened.close()
 
 
 def _watch(policy: weakref.ref[CurrentPolicy], closed: threading.Event) -> None:
@@ -306,8 +282,8 @@ class Service:
         """Do something with the policy in force, in a thread that knows who acts (`hush.server.auth.people.acting`)."""
 
         def do() -> Result:
-            with self.policy.use() as opened, limited(MOST_WORK):
-                return work(opened)
+            with limited(MOST_WORK):
+                return work(self.policy.in_force())
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, contextvars.copy_context().run, do)
 
@@ -341,8 +317,8 @@ class PersonalService:
         name = uuid.uuid4().hex if request is None else label(request, "request")
 
         def do(turn: Turn) -> Result:
-            with self.service.policy.use() as opened:
-                return work(opened.curator(self.who, turn), name)
+            opened = self.service.policy.in_force()  # a name, so that it stays open until the work is done
+            return work(opened.curator(self.who, turn), name)
 
         with self.service.counters.question():
             return await self.service.questions.run(self.name, name, do)

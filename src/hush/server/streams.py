@@ -306,8 +306,8 @@ class Scheduler:
         count = 0
 
         def release(name: str, turn: Turn) -> StreamPeriod | None:
-            with self._service.policy.use() as opened:
-                return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
+            opened = self._service.policy.in_force()
+            return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
 
         for name in names:
             try:

@@ -18,7 +18,7 @@ statistic. With Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -141,6 +141,11 @@ class Plan:
     """How often an error bar holds."""
     winners: Winners | None = None
     """How noise decides which rows are shown; None where it does not."""
+
+    @property
+    def parts(self) -> Mapping[int, Plan]:
+        """The plans of the questions about rows, by number: this one; a question over answers may have several."""
+        return {0: self}
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -40,7 +40,7 @@ from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
 from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
 from hush.query.sql.select import MAX_OUTPUTS, answers_of, check_rows_as_units, is_finished
-from hush.query.sql.text import DEFAULT, DIALECTS, numbered_tokens, read_query
+from hush.query.sql.text import DEFAULT, DIALECTS, read_query
 
 __all__ = ["parse", "parse_rows", "resolve"]
 
@@ -133,11 +133,11 @@ def _check_unused_parts(context: Context) -> None:
     """Resolve unused parts of WITH, so that every part of a question is checked."""
     for part in context.parts:
         if not part.used:
-            with context.trial():
-                if is_finished(part.query, context, part.parts):
-                    answers_of(part.query, context, part.parts)
-                else:
-                    named_source(derived(part.query, context, part.parts).names, "WITH", part.columns)
+            trial = context.trial()
+            if is_finished(part.query, trial, part.parts):
+                answers_of(part.query, trial, part.parts)
+            else:
+                named_source(derived(part.query, trial, part.parts).names, "WITH", part.columns)
 
 
 @contextlib.contextmanager
@@ -150,7 +150,7 @@ def _refusals(text: str | None = None) -> Iterator[None]:
         yield
     except QuestionError as error:
         if text is not None and error.place is not None and not error.text:
-            error.text = numbered_tokens(text)[0]
+            error.text = text
         raise
     except HushError:
         raise

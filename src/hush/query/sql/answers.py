@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
 from hush.query.answers.tree import (
     AnswerColumnName,
@@ -38,6 +39,8 @@ from hush.query.relations import Named, pruned, sources, used, with_sources
 from hush.query.released import for_engine, noisy
 from hush.query.sql.dialects import notes_of
 from hush.query.sql.names import Answers, Context
+
+MOST_TABLES = 2000
 
 
 def level(question: Question, names: Sequence[str], context: Context) -> AnswerTable:
@@ -126,6 +129,7 @@ def select_results(
 ) -> Answers:
     """Return the results of a SELECT: ORDER BY and LIMIT, and equal rows once if DISTINCT says so."""
     limit, offset = cut
+    table = within_limit(table)
     names: list[tuple[str, str]] = []
     columns: list[Named] = []
     for label, output in outputs:
@@ -143,6 +147,13 @@ def select_results(
     if order or limit is not None or offset:
         table = Sorted(source=table, order=order, limit=limit, offset=offset)
     return Answers(table if distinct else Computed(source=table, columns=tuple(columns)), names)
+
+
+def within_limit(table: AnswerTable) -> AnswerTable:
+    """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
+    if next(islice(walk(table), MOST_TABLES, None), None) is not None:
+        raise QuestionError(f"The question puts more than {MOST_TABLES:,} tables of answers together.", "Ask for less.")
+    return table
 
 
 def row_keys(table: AnswerTable) -> frozenset[str] | None:

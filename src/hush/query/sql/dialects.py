@@ -9,11 +9,9 @@ PostgreSQL and SQL Server divide integers as whole numbers, and other numbers no
 expression has there, not by its values: ``100.0 * 1 / 3`` is 33.3. `number_type` finds that type while an expression is
 read, and the expression carries it (`Type.written`).
 
-BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too. BigQuery says
-``SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2, …)``. Its ε and δ are the
-question's price, its groups the limit ``max_groups``, and its privacy unit must be the policy's. An aggregate's
-``contribution_bounds_per_row => (0, 9)`` is CLIP; ``contribution_bounds_per_group => (0, 9)`` clips the contribution of
-one unit to a group, which is asked here by aggregating within the unit first::
+BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too
+(docs/migrating.md). ``contribution_bounds_per_group => (0, 9)`` clips the contribution of one unit to a group, which is
+asked here by aggregating within the unit first::
 
     SELECT city, SUM(x, contribution_bounds_per_group => (0, 9)) AS s FROM t GROUP BY city
     SELECT city, SUM(CLIP(s, 0, 9)) AS s FROM (SELECT id, city, SUM(x) AS s FROM t GROUP BY id, city) GROUP BY city
@@ -642,64 +640,48 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         raise QuestionError("contribution_bounds_per_group stands in the outermost SELECT alone.", "Use CLIP.")
     if unit is None:
         raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
-    group = tree.args.get("group")
     aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
     keys: list[exp.Expr] = []
-    for node in () if group is None else group.expressions:
+    for node in tree.args["group"].expressions if is_set(tree.args.get("group")) else ():
         key = node
         if isinstance(node, exp.Literal) and node.is_int:
             key = tree.expressions[int(node.name) - 1].unalias()
         elif isinstance(node, exp.Column) and not is_set(node.args.get("table")):
             key = aliases.get(node.name.casefold(), node)
         keys.append(key)
-    inner = exp.Select(
-        expressions=[
-            exp.alias_(exp.column(unit), "unit_"),
-            *(exp.alias_(key.copy(), f"key_{number}") for number, key in enumerate(keys)),
-        ],
-        from_=tree.args.get("from_"),
-        joins=tree.args.get("joins"),
-        where=tree.args.get("where"),
-        group=exp.Group(expressions=[exp.column(unit), *(key.copy() for key in keys)]),
-    )
-    outer = tree.copy()
-    for name in ("from_", "joins", "where", "group"):
-        outer.set(name, None)
+    inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{at}") for at, key in enumerate(keys)))
+    inner = inner.group_by(exp.column(unit), *keys)
+    for name in ("from_", "joins", "where"):
+        inner.set(name, tree.args.get(name))
 
     def bounded(node: exp.Expr) -> exp.Expr:
-        for number, key in enumerate(keys):
-            if node == key:
-                return exp.column(f"key_{number}")
-        if isinstance(node, exp.AggFunc):
-            mark = node.this
-            if not (isinstance(mark, exp.Anonymous) and str(mark.this).upper() == PER_UNIT):
-                raise QuestionError(
-                    f"{shown(node)} has no contribution_bounds_per_group, which the others have.",
-                    "Give all aggregates such bounds, or none.",
-                )
-            if not isinstance(node, exp.Sum | exp.Count | exp.Avg):
-                raise QuestionError("contribution_bounds_per_group is for COUNT, SUM and AVG.", "Use CLIP.")
-            argument, low, high = mark.expressions
-            name = f"bounded_{len(inner.expressions)}"
-            plain = node.copy()
-            plain.set("this", exp.Star() if isinstance(node, exp.Count) and argument.is_int else argument.copy())
-            inner.append("expressions", exp.alias_(plain, name))
-            clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
-            return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
-        return node
+        if node in keys:
+            return exp.column(f"key_{keys.index(node)}")
+        if not isinstance(node, exp.AggFunc):
+            return node
+        if node.this not in marked:
+            bounds = "Give all aggregates contribution_bounds_per_group, or none."
+            raise QuestionError(f"{shown(node)} has no bounds per group, which others have.", bounds)
+        if not isinstance(node, exp.Sum | exp.Count | exp.Avg):
+            raise QuestionError("contribution_bounds_per_group is for COUNT, SUM and AVG.", "Use CLIP.")
+        argument, low, high = node.this.expressions
+        name = f"bounded_{len(inner.expressions)}"
+        plain = type(node)(this=exp.Star() if isinstance(node, exp.Count) and argument.is_int else argument.copy())
+        inner.append("expressions", plain.as_(name))
+        clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
+        return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
 
-    labels = [item.alias_or_name or f"column_{number}" for number, item in enumerate(outer.expressions, start=1)]
-    items = [item.this if isinstance(item, exp.Alias) else item for item in outer.expressions]
-    outer.set(
-        "expressions", [exp.alias_(item.transform(bounded), label) for item, label in zip(items, labels, strict=True)]
-    )
+    outer = tree.copy()
+    for number, item in enumerate(list(outer.expressions), start=1):
+        label = item.alias_or_name or f"column_{number}"
+        item.replace(exp.alias_(item.unalias().transform(bounded), label))
     for name in ("having", "order"):
         if is_set(outer.args.get(name)):
             outer.set(name, outer.args[name].transform(bounded))
-    outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("units_")))))
-    if keys:
-        outer.set("group", exp.Group(expressions=[exp.column(f"key_{number}") for number in range(len(keys))]))
-    return outer
+    for name in ("joins", "where", "group"):
+        outer.set(name, None)
+    outer.set("from_", exp.From(this=inner.subquery("units_")))
+    return outer.group_by(*(exp.column(f"key_{at}") for at in range(len(keys))))
 
 
 def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:

@@ -93,17 +93,10 @@ def sorted_conditions(
 
 def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offered: Sequence[exp.Expr] = ()) -> Scope:
     """Return two sources joined; ``offered`` are conditions of WHERE over both sources."""
-    side, half = _kind(join)
+    side, half = kind_of(join)
     check_aliases(first, second)
     context.grow()
-    condition = Condition()
-    if is_set(join.args.get("using")):
-        names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
-        condition = _using(first, second, names, context)
-    elif _word(join, "method") == "NATURAL":
-        condition = _using(first, second, _common_names(first, second, join), context)
-    elif is_set(join.args.get("on")):
-        condition = on(first, second, conjuncts(join.args["on"]), context)
+    condition = condition_of(first, second, join, context)
     if offered:
         more = on(first, second, offered, context)
         condition.on_unit |= more.on_unit
@@ -140,6 +133,21 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
     else:
         outer = JoinKind.LEFT if side == "LEFT" else JoinKind.INNER
         relation = condition.relation(first.relation, second.relation, outer)
+    return beside(first, second, relation, condition, side)
+
+
+def condition_of(first: Scope, second: Scope, join: exp.Join, context: Context) -> Condition:
+    """Return the condition that a join states itself, by ON, USING or NATURAL."""
+    if is_set(join.args.get("using")):
+        names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
+        return _using(first, second, names, context)
+    if _word(join, "method") == "NATURAL":
+        return _using(first, second, _common_names(first, second, join), context)
+    return on(first, second, conjuncts(join.args["on"]), context) if is_set(join.args.get("on")) else Condition()
+
+
+def beside(first: Scope, second: Scope, relation: Relation, condition: Condition, side: str) -> Scope:
+    """Return the scope of two sources joined."""
     sources = [replace(source, merged=source.merged | condition.merged.keys()) for source in second.sources]
     merged = {name: pair[1] if side == "RIGHT" else pair[0] for name, pair in condition.merged.items()}
     return Scope(relation, [*first.sources, *sources], first.merged | second.merged | merged, first.parts)
@@ -209,7 +217,7 @@ _ASOF = (
 )
 
 
-def _kind(join: exp.Join) -> tuple[str, JoinKind | None]:
+def kind_of(join: exp.Join) -> tuple[str, JoinKind | None]:
     """Return the outer side of a join (or none), and SEMI or ANTI if only left rows remain."""
     method, side, kind = (_word(join, name) for name in ("method", "side", "kind"))
     called = " ".join(word for word in (method, side, kind, "JOIN") if word)
@@ -360,7 +368,7 @@ def chained(
     before would pair all its rows with all of another.
     """
     for number, (item, join) in enumerate(zip(items[1:], joins, strict=True), start=1):
-        _kind(join)
+        kind_of(join)
         for earlier in items[:number]:
             check_aliases(earlier, item)
     by_join = [node for join in joins if is_set(join.args.get("on")) for node in conjuncts(join.args["on"])]
@@ -381,8 +389,7 @@ def chained(
         nodes = [conditions[number][0] for number in usable(index)]
         if not items[index].private:
             return 1 if any(isinstance(node, exp.EQ) for node in nodes) else 3
-        with context.trial():
-            return 0 if scope.private and on(scope, items[index], nodes, context).on_unit else 2
+        return 0 if scope.private and on(scope, items[index], nodes, context.trial()).on_unit else 2
 
     while waiting:
         index = min(waiting, key=rank)

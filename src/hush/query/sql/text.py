@@ -1,8 +1,8 @@
 """From text to sqlglot's tree, within limits: length, tokens, nesting, number of nodes.
 
 The limits come before the work, so that no text can exhaust the stack or the machine. A text over which the parser
-stumbles is refused as text that is not SQL. Parameters are marked here: each ``?`` becomes ``$1``, ``$2``, … in the
-order of the text. Values never enter the text.
+stumbles is refused as text that is not SQL. Parameters are numbered here: ``?`` is ``$1``, ``$2``, … in the order
+of the text. Values never enter the text.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ _NUMBERS = {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenTyp
 
 def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     """Return the one query that a text consists of, as a dialect reads it."""
-    if dialect == DEFAULT:
-        text, tokens = numbered_tokens(_with_quoted_names(text) if isinstance(text, str) and "[" in text else text)
-    else:
-        tokens = _checked_tokens(text, dialect)
+    if dialect == DEFAULT and isinstance(text, str) and "[" in text:
+        text = _with_quoted_names(text)
+    tokens = _checked_tokens(text, dialect)
     first = tokens[0]
     if first.token_type not in _LEADING:
         raise QuestionError(
@@ -78,8 +77,7 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
-    text, tokens = numbered_tokens(text, first_parameter)
-    trees = _parse(text, tokens, DEFAULT)
+    trees = _parse(text, _checked_tokens(text), DEFAULT, first_parameter)
     if len(trees) != 1 or trees[0] is None or isinstance(trees[0], (exp.Query, exp.DDL, exp.Command)):
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
     _checked_nodes(trees[0])
@@ -106,21 +104,6 @@ def _with_quoted_names(text: str) -> str:
         if not indexed and re.fullmatch(r"[^\W\d][\w $#-]*", text[token.end + 1 : closing.start]):
             characters[token.start] = characters[closing.start] = '"'
     return "".join(characters)
-
-
-def numbered_tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
-    """Return a text in which each ``?`` has a number, and its tokens; places of refusals are counted in this text."""
-    tokens = _checked_tokens(text)
-    pieces, end = [], 0
-    for token in tokens:
-        if token.token_type is TokenType.PLACEHOLDER:
-            pieces += [text[end : token.start], f" ${first_parameter} "]
-            end, first_parameter = token.end + 1, first_parameter + 1
-    if not pieces:
-        return text, tokens
-    renamed = "".join([*pieces, text[end:]])
-    with _parser_errors():
-        return renamed, list(Dialect.get_or_raise(DEFAULT).tokenize(renamed))
 
 
 def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
@@ -166,6 +149,7 @@ class _LimitedParser:
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
+    first_parameter = 1
     aside: list[exp.Kwarg]
     """Bounds of BigQuery that belong to the function which is being read."""
 
@@ -247,6 +231,13 @@ class _BigQueryParser(_LimitedParser):
         return None
 
 
+def _numbered(parser: _LimitedParser) -> exp.Placeholder:
+    """Return a ``?`` as ``$1``, ``$2``, …, by its place in the text."""
+    before = parser._tokens[: parser._index - 1]  # noqa: SLF001 - of one module
+    number = parser.first_parameter + sum(token.token_type is TokenType.PLACEHOLDER for token in before)
+    return exp.Placeholder(this=str(number))
+
+
 @cache
 def _parser(dialect: str) -> type[Any]:
     """Return the parser of a dialect, with a limit of steps."""
@@ -255,14 +246,16 @@ def _parser(dialect: str) -> type[Any]:
     if dialect == DEFAULT:
         functions["DECODE"] = lambda arguments: exp.DecodeCase(expressions=arguments)
         ranges[TokenType.TILDE] = binary_range_parser(exp.RegexpFullMatch)
-    tables = {"FUNCTIONS": functions, "RANGE_PARSERS": ranges}
+    placeholders = {**parser.PLACEHOLDER_PARSERS, TokenType.PLACEHOLDER: _numbered}
+    tables = {"FUNCTIONS": functions, "RANGE_PARSERS": ranges, "PLACEHOLDER_PARSERS": placeholders}
     limited = _BigQueryParser if dialect == "bigquery" else _LimitedParser
     return type(f"_{dialect.title()}Parser", (limited, parser), tables)
 
 
-def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None]:
+def _parse(text: str, tokens: list[Token], dialect: str, first_parameter: int = 1) -> list[exp.Expr | None]:
     with _parser_errors():
         parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
+        parser.first_parameter = first_parameter
         parser.aside = []
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))

@@ -20,16 +20,16 @@ from hush.server.pages.layout import draw, show
 from hush.server.rate_limits import Rate, address_block
 from hush.server.routes import ANYBODY, SIGNED_IN, Routes, Visit
 
-SIGN_IN, ROUTES = Routes(), Routes()
+ROUTES = Routes()
 
 
-@SIGN_IN.page("GET /sign-in", ANYBODY)
+@ROUTES.page("GET /sign-in", ANYBODY)
 async def sign_in_page(visit: Visit) -> Response:
     """Show the form."""
     return draw(visit, "sign_in.html", message="", oidc=visit.service.oidc is not None)
 
 
-@SIGN_IN.page("POST /sign-in", ANYBODY)
+@ROUTES.page("POST /sign-in", ANYBODY)
 async def sign_in(visit: Visit) -> Response:
     """Sign somebody in by name, password and code; all failures look alike and take alike."""
     form = await visit.fields()
@@ -78,7 +78,7 @@ def _right_code(visit: Visit, who: Person, code: str) -> bool:
     return visit.people.use_code(who.name, code)
 
 
-@SIGN_IN.page("GET /sign-in/oidc", ANYBODY)
+@ROUTES.page("GET /sign-in/oidc", ANYBODY)
 async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     """Send a browser to the OpenID provider."""
     if visit.service.oidc is None:
@@ -93,7 +93,7 @@ async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     return sessions.FLOW.set(response, browser, visit.settings)
 
 
-@SIGN_IN.page(f"GET {CALLBACK}", ANYBODY)
+@ROUTES.page(f"GET {CALLBACK}", ANYBODY)
 async def back_from_elsewhere(visit: Visit) -> Response:
     """Sign somebody in who comes back from the OpenID provider; they always arrive at the first page."""
     provider, flows = visit.service.oidc, visit.service.flows
@@ -112,13 +112,13 @@ async def back_from_elsewhere(visit: Visit) -> Response:
     return sessions.FLOW.delete(response, visit.settings)
 
 
-@SIGN_IN.page("GET /welcome/{secret}", ANYBODY)
+@ROUTES.page("GET /welcome/{secret}", ANYBODY)
 async def welcome_page(visit: Visit) -> Response:
     """Show a button: opening a link must not use it up, as programs that look ahead open links."""
     return draw(visit, "welcome.html", message="", oidc=visit.service.oidc is not None, place="")
 
 
-@SIGN_IN.page("POST /welcome/{secret}", ANYBODY)
+@ROUTES.page("POST /welcome/{secret}", ANYBODY)
 async def welcome(visit: Visit) -> Response:
     """Sign somebody in by a one-time link, or have it bind the account that they have at the OpenID provider."""
     secret = visit.path["secret"]
@@ -141,7 +141,7 @@ def _begin(visit: Visit, person: Person) -> Response:
     return sessions.SESSION.set(RedirectResponse("/", 303), secret, visit.settings)
 
 
-@SIGN_IN.page("POST /sign-out", SIGNED_IN)
+@ROUTES.page("POST /sign-out", SIGNED_IN)
 async def sign_out(visit: Visit) -> Response:
     """End the session."""
     visit.people.end_session(visit.name, visit.who.session)

@@ -362,15 +362,14 @@ async def audit_page(visit: Visit) -> Response:
     trail: dict[str, Any] = {"report": None, "acts": [], "releases": []}
 
     def look() -> dict[str, Any]:
-        with visit.service.policy.use() as opened:
-            if not opened.made:
-                return {}
-            ledger, actor = opened.ledger, Actor.owner(visit.name)
-            return {
-                "report": ledger.verify(),
-                "acts": ledger.acts(actor),
-                "releases": ledger.history(actor, limit=_SHOWN_CHARGES),
-            }
+        opened, actor = visit.service.policy.in_force(), Actor.owner(visit.name)
+        if not opened.made:
+            return {}
+        return {
+            "report": opened.ledger.verify(),
+            "acts": opened.ledger.acts(actor),
+            "releases": opened.ledger.history(actor, limit=_SHOWN_CHARGES),
+        }
 
     try:
         return await show(visit, "audit.html", **trail | await asyncio.to_thread(look))
