@@ -45,7 +45,7 @@ from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible, support
+from hush.query.plan.estimators import Linear, Moment, Parts, Plausible, support
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
 from hush.query.question import Aggregate, AggregateKind
@@ -309,14 +309,18 @@ class GroupColumns:
                 low, high = self._sum(estimator.parts, radii)
                 moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
-            elif isinstance(estimator, Mean) and support(estimator) <= radii.keys():
+            elif (
+                isinstance(estimator, Moment)
+                and estimator.kind is AggregateKind.AVG
+                and support(estimator) <= radii.keys()
+            ):
                 # c + Σ(x-c)/n is monotone in sum and count each, so its extremes are at the corners; of fewer rows than
                 # one there is no mean
-                counts = [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
-                corners = [total / count for total in self._sum(estimator.total.parts, radii) for count in counts]
-                centre, step = float(estimator.total.centre), float(estimator.total.factor.step)
+                (total,), counts = estimator.first, [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
+                corners = [end / count for end in self._sum(total.parts, radii) for count in counts]
+                centre, step = float(total.centre), float(total.factor.step)
                 lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
-                low, high = ((centre + np.clip(end, *estimator.total.ends)) * step for end in (lowest, highest))
+                low, high = ((centre + np.clip(end, *total.ends)) * step for end in (lowest, highest))
                 ends = low, high
             intervals.append((np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)))
         return intervals
@@ -591,8 +595,6 @@ def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
                 answers.append(_exactly(estimator, released))
             case DrawnAggregate():
                 answers.append(released.picks[estimator].values)
-            case Mean():
-                answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
                 undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
                 numbers = estimator.evaluate(floats).tolist()
