@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +98,6 @@ class GroupColumns:
     plan: Plan
     """Its question reads the further keys that an engine computes."""
     released: NoisyGroups
-    keys: list[Array]
-    aggregates: list[Array]
     exact: list[list[Any]]
     """Each aggregate's answers as they are shown; whole numbers are exact."""
     evaluated: Mapping[Expression, Expression]
@@ -107,6 +105,16 @@ class GroupColumns:
     _truths: dict[int, Array] | None = None
     _finer: tuple[GroupColumns, npt.NDArray[np.int64]] | None = None
     """Where groups are added up: the finer ones, and which group each belongs to."""
+    keys: list[Array] = field(init=False)
+    aggregates: list[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        question, rows = self.plan.question, self.released.keys
+        self.keys = [
+            key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
+        ]
+        pairs = zip(self.exact, question.aggregates, strict=True)
+        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
     @property
     def outputs(self) -> list[Expression]:
@@ -136,8 +144,6 @@ class GroupColumns:
         return GroupColumns(
             plan=self.plan,
             released=self.released.rows(places),
-            keys=[column[places] for column in self.keys],
-            aggregates=[column[places] for column in self.aggregates],
             exact=[[values[row] for row in places] for values in self.exact],
             evaluated=self.evaluated,
         )
@@ -191,13 +197,10 @@ class GroupColumns:
             statistics[measure] = sums
         released = NoisyGroups(keys=[self.released.keys[row] for row in first], statistics=statistics, picks={})
         plan = added_up_plan(self.plan, times)
-        exact = estimates(plan, released)
         return GroupColumns(
             plan=plan,
             released=released,
-            keys=[column[first] for column in self.keys],
-            aggregates=_answers(plan, exact),
-            exact=exact,
+            exact=estimates(plan, released),
             evaluated=self.evaluated,
             _finer=(self, group),
         )
@@ -328,12 +331,6 @@ class GroupColumns:
         return np.asarray(centre - radius), np.asarray(centre + radius)
 
 
-def _answers(plan: Plan, exact: list[list[Any]]) -> list[Array]:
-    return [
-        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, plan.question.aggregates, strict=True)
-    ]
-
-
 def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupColumns:
     """Return released groups as columns, with the functions of keys and answers that an engine evaluates."""
     exact, view = estimates(plan, released), shown(plan.question)
@@ -342,11 +339,7 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
         further = compute(columns_of_keys, exact)
         released = released._replace(keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
         plan = replace(plan, question=view.question)
-    keys = [
-        key_array([key[index] for key in released.keys], expression.type.kind)
-        for index, (_, expression) in enumerate(plan.question.keys)
-    ]
-    return GroupColumns(plan, released, keys, _answers(plan, exact), exact, view.values)
+    return GroupColumns(plan, released, exact, view.values)
 
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
