@@ -199,6 +199,8 @@ def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Ex
     size = 1
     for domain in public:
         match domain:
+            case Listed(values=Points() as points):  # perhaps more than a length may be
+                size *= points.many + points.null
             case Listed():
                 size *= len(domain.values)
             case DerivedKey():
