@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
-from hush.core import InvalidValueError, integer
+from hush.core import InvalidValueError, integer, positive
 from hush.core.rounding import short_up
 from hush.core.work import check_wanted
 from hush.noise import discrete_gaussian
@@ -159,11 +159,10 @@ def plan_stream(*, periods: int, rho: Fraction, contribution: int = 1, confidenc
     """Plan the noise of a stream; a unit adds at most ``contribution`` to all its periods together, in ℓ₁."""
     horizon = integer(periods, "periods", minimum=1, maximum=MAX_PERIODS)
     added = integer(contribution, "contribution", minimum=1)
-    if not isinstance(rho, Fraction) or rho <= 0:
-        raise InvalidValueError("rho", got=rho, allowed="a positive fraction")
+    price = positive(rho, "rho")
     squared = Fraction(Factorisation.of(horizon).squared_length) * added * added
     # Rounded up; ρ is then computed from it, and is never more than was asked for.
-    variance = short_up(squared / (2 * rho))
+    variance = short_up(squared / (2 * price))
     return StreamPlan(periods=horizon, variance=variance, rho=squared / (2 * variance), confidence=confidence)
 
 
