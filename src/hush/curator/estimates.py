@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible, support
+from hush.query.plan.estimators import Linear, Moment, Parts, Plausible, support
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
 from hush.query.question import Aggregate, AggregateKind
@@ -98,8 +98,6 @@ class GroupColumns:
     plan: Plan
     """Its question reads the further keys that an engine computes."""
     released: NoisyGroups
-    keys: list[Array]
-    aggregates: list[Array]
     exact: list[list[Any]]
     """Each aggregate's answers as they are shown; whole numbers are exact."""
     evaluated: Mapping[Expression, Expression]
@@ -107,6 +105,16 @@ class GroupColumns:
     _truths: dict[int, Array] | None = None
     _finer: tuple[GroupColumns, npt.NDArray[np.int64]] | None = None
     """Where groups are added up: the finer ones, and which group each belongs to."""
+    keys: list[Array] = field(init=False)
+    aggregates: list[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        question, rows = self.plan.question, self.released.keys
+        self.keys = [
+            key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
+        ]
+        pairs = zip(self.exact, question.aggregates, strict=True)
+        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
     @property
     def outputs(self) -> list[Expression]:
@@ -136,8 +144,6 @@ class GroupColumns:
         return GroupColumns(
             plan=self.plan,
             released=self.released.rows(places),
-            keys=[column[places] for column in self.keys],
-            aggregates=[column[places] for column in self.aggregates],
             exact=[[values[row] for row in places] for values in self.exact],
             evaluated=self.evaluated,
         )
@@ -191,13 +197,10 @@ class GroupColumns:
             statistics[measure] = sums
         released = NoisyGroups(keys=[self.released.keys[row] for row in first], statistics=statistics, picks={})
         plan = added_up_plan(self.plan, times)
-        exact = estimates(plan, released)
         return GroupColumns(
             plan=plan,
             released=released,
-            keys=[column[first] for column in self.keys],
-            aggregates=_answers(plan, exact),
-            exact=exact,
+            exact=estimates(plan, released),
             evaluated=self.evaluated,
             _finer=(self, group),
         )
@@ -306,14 +309,18 @@ class GroupColumns:
                 low, high = self._sum(estimator.parts, radii)
                 moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
-            elif isinstance(estimator, Mean) and support(estimator) <= radii.keys():
+            elif (
+                isinstance(estimator, Moment)
+                and estimator.kind is AggregateKind.AVG
+                and support(estimator) <= radii.keys()
+            ):
                 # c + Σ(x-c)/n is monotone in sum and count each, so its extremes are at the corners; of fewer rows than
                 # one there is no mean
-                counts = [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
-                corners = [total / count for total in self._sum(estimator.total.parts, radii) for count in counts]
-                centre, step = float(estimator.total.centre), float(estimator.total.factor.step)
+                (total,), counts = estimator.first, [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
+                corners = [end / count for end in self._sum(total.parts, radii) for count in counts]
+                centre, step = float(total.centre), float(total.factor.step)
                 lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
-                low, high = ((centre + np.clip(end, *estimator.total.ends)) * step for end in (lowest, highest))
+                low, high = ((centre + np.clip(end, *total.ends)) * step for end in (lowest, highest))
                 ends = low, high
             intervals.append((np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)))
         return intervals
@@ -324,12 +331,6 @@ class GroupColumns:
         return np.asarray(centre - radius), np.asarray(centre + radius)
 
 
-def _answers(plan: Plan, exact: list[list[Any]]) -> list[Array]:
-    return [
-        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, plan.question.aggregates, strict=True)
-    ]
-
-
 def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupColumns:
     """Return released groups as columns, with the functions of keys and answers that an engine evaluates."""
     exact, view = estimates(plan, released), shown(plan.question)
@@ -338,11 +339,7 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
         further = compute(columns_of_keys, exact)
         released = released._replace(keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
         plan = replace(plan, question=view.question)
-    keys = [
-        key_array([key[index] for key in released.keys], expression.type.kind)
-        for index, (_, expression) in enumerate(plan.question.keys)
-    ]
-    return GroupColumns(plan, released, keys, _answers(plan, exact), exact, view.values)
+    return GroupColumns(plan, released, exact, view.values)
 
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
@@ -598,8 +595,6 @@ def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
                 answers.append(_exactly(estimator, released))
             case DrawnAggregate():
                 answers.append(released.picks[estimator].values)
-            case Mean():
-                answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
                 undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
                 numbers = estimator.evaluate(floats).tolist()
