@@ -308,7 +308,7 @@ class LocalVectorMean(ReadableRepr):
         units, lengths = scaled / norms, np.minimum(norms * largest, 1.0)[:, 0]
         # A shorter vector is turned round with probability (1-ℓ)/2.
         turned = noise.uniform_integer(2**53, len(units)) >= np.floor((1 + lengths) / 2 * 2**53)
-        return np.where(turned[:, None], -units, units)
+        return np.asarray(np.where(turned[:, None], -units, units))
 
     def _report(self, units: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
         """Draw for each unit vector: seeds are tried until one is taken, surely on S_v, else with probability e^-ε."""
