@@ -23,7 +23,7 @@ from hush.server import errors, schemas
 from hush.server.auth import sessions
 from hush.server.auth.people import Person, acting
 from hush.server.errors import ForbiddenError, SignInError
-from hush.server.rate_limits import Rate
+from hush.server.rate_limits import Rate, address_block
 from hush.server.service import PersonalService, Service
 
 
@@ -59,7 +59,7 @@ class Visit(PersonalService):
     def __init__(self, service: Service, who: Person, request: Request) -> None:
         super().__init__(service, who)
         self.request, self.path, self.query = request, request.path_params, request.query_params
-        self.address = sessions.client_address(request)
+        self.address = address_block(sessions.client_address(request))
 
     async def fields(self) -> Fields:
         """Return the texts of the form that was sent, or of the query."""

@@ -319,10 +319,9 @@ class Scheduler:
                     if period.state == "failed":
                         self._failed[name] = time.monotonic()
                         break
-            except EngineError as error:  # it took longer than a question may
-                self._failed[name] = time.monotonic()
-                self._warn(name, error)
             except HushError as error:
+                if isinstance(error, EngineError):  # it took longer than a question may
+                    self._failed[name] = time.monotonic()
                 self._warn(name, error)
         return count
 
