@@ -65,11 +65,10 @@ _RETRY = 60.0
 
 
 class OpenPolicy:
-    """A policy with its engines and its ledger. Use it from any thread."""
+    """A policy with its engines and its ledger, in whose chain it is recorded. Use it from any thread."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
-        """The SHA-256 of the policy's file, which identifies it in the ledger's chain."""
+        detail = {"sha256": hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()}
         self.policy = Policy.read(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
@@ -87,6 +86,8 @@ class OpenPolicy:
                     self.policy, data, timeout=settings.limit, memory=settings.memory, threads=settings.threads or None
                 )
             self.load()
+            if self.made:  # not recorded again where it is the one that was recorded last
+                self.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
         except BaseException:
             self.close()
             raise
@@ -148,7 +149,6 @@ class CurrentPolicy:
         """None as long as there is no policy: the owner makes it on the page."""
         self._looking = threading.Lock()
         self._retry_at = 0.0
-        self._tell()
         self.mistake = ""
         """The mistake in the present file; empty if the file is in force."""
         self._closed = threading.Event()
@@ -159,6 +159,11 @@ class CurrentPolicy:
         if (opened := self._opened) is None:
             raise NoPolicyError
         return opened
+
+    @property
+    def made(self) -> bool:
+        """Whether a policy is in force and has its ledger."""
+        return self._opened is not None and self._opened.made
 
     def load_again(self) -> None:
         """Read data files again that have changed; an unreadable one keeps its former rows."""
@@ -191,14 +196,7 @@ class CurrentPolicy:
                 log.warning("the policy was changed and cannot be used, so the one before stays in force: %s", error)
                 return
             self._opened, self.mistake = fresh, ""
-        self._tell()
         log.info("the policy was read again")
-
-    def _tell(self) -> None:
-        """Record the policy that came into force in the ledger's chain."""
-        if self._opened is not None and self._opened.made:
-            detail = {"sha256": self._opened.digest}  # not recorded again where it is the one that was recorded last
-            self._opened.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
 
     def close(self) -> None:
         """Close everything once nobody uses it."""
