@@ -24,9 +24,8 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +40,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, Ledger, LedgerError, OwnerAct, ParkedQuestion
+from hush.ledger import Actor, Ledger, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
@@ -391,23 +390,19 @@ class PersonalService:
             charge, entry = opened.ledger.receipt(number, self.who.actor)
             return {**asdict(charge), "hash": entry.hash.hex()}
 
-        with _unknown_receipts():
-            return await self.with_policy(read)
+        return await self.with_policy(read)
 
     async def released(self, number: int) -> Any:
         """Return a whole release of somebody's own by its receipt. Free."""
-        with _unknown_receipts():
-            return await self.with_curator(lambda curator: curator.released(number))
+        return await self.with_curator(lambda curator: curator.released(number))
 
     async def stored(self, number: int) -> bytes:
         """Return the stored bytes of a person's own release by its receipt."""
-        with _unknown_receipts():
-            return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
+        return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
 
     async def answer(self, number: int) -> Answer:
         """Return the answer that was given under a receipt of somebody's own, also to owners. Free."""
-        with _unknown_receipts():
-            answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
+        answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
         return replace(answer, repeated="")
 
     # what waits for the owner
@@ -477,14 +472,3 @@ class PersonalService:
             raise ForbiddenError(
                 "A token cannot end what is for more than itself: use one with its scopes, or a browser."
             )
-
-
-@contextmanager
-def _unknown_receipts() -> Iterator[None]:
-    """Have a receipt of another person give the same error as a missing one."""
-    try:
-        yield
-    except LedgerError as error:
-        if error.code == "unknown-receipt":
-            raise UnknownPlaceError from None
-        raise
