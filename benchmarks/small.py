@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/small.py [rounds]``. One process has a policy, two parquet files of 1,000 rows and a ledger on
 disk open, and asks every shape many times, each time with another number in it, so that no earlier answer and no rows
-kept of it can be used; lists of public keys, and that the engine understands such a statement, are known. A line has
+kept of it can be used; that the engine understands such a statement is known. A line has
 the median and the best time by the clock, the least of the processor, plain DuckDB's best on the same files, and the
 ratio of the best. What is asked of each is 50 ms; the ratio only says what privacy adds. On a machine with other work,
 read the best.
@@ -144,7 +144,7 @@ def spent(curator: Curator, plain: duckdb.DuckDBPyConnection, mine: str, theirs:
         middle, used = time.perf_counter(), time.process_time() - cpu
         plain.execute(theirs.format(low)).fetchall()
         found.append((middle - start, used, time.perf_counter() - middle))
-    wall, processor, other = zip(*found[1:], strict=True)  # the first question of a shape makes lists of keys
+    wall, processor, other = zip(*found[1:], strict=True)  # the first question of a shape has its statements resolved
     return [1000 * figure for figure in (median(wall), min(wall), min(processor), min(other))]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hush.core import HushError
 from hush.curator import streams
@@ -231,12 +232,14 @@ def test_exact_numbers_are_encrypted_with_a_key_outside(
         assert curator.stream.open("paid").advance("2024-01-05") == 5
 
 
-def test_large_states_are_encrypted_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_are_encrypted_for_their_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_bytes(bytes(32))
     monkeypatch.setenv(STREAMS_KEY, str(tmp_path / "key"))
-    monkeypatch.setattr(streams, "_CHUNK", 10)
-    for size in (9, 10, 11, 30, 35):
-        data = streams.sealed(b"x" * size, b"head")
-        assert streams.unsealed(data, b"head") == b"x" * size
+    data = streams.sealed(b"x" * 35, b"head")
+    assert streams.unsealed(data, b"head") == b"x" * 35
+    # as earlier versions wrote it: place and length are authenticated with the definition
+    nonce, earlier = bytes(12), AESGCM(bytes(32)).encrypt(bytes(12), b"y" * 9, b"0 9 head")
+    assert streams.unsealed(b"s" + nonce + earlier, b"head") == b"y" * 9
+    for changed_data, context in ((data, b"other"), (data[:-1], b"head"), (data[:20] + data[21:], b"head")):
         with pytest.raises(StreamError, match="another key"):
-            streams.unsealed(data, b"other")
+            streams.unsealed(changed_data, context)

@@ -28,8 +28,8 @@ from served import running
 
 from hush.client import connect
 from hush.core.format import visible
-from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Ledger, Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.server.auth.people import People
 from hush.server.mcp import INSTRUCTIONS, TOOLS, _visible
@@ -116,7 +116,7 @@ def settings(tmp_path: Path) -> ServiceSettings:
         ),
         encoding="utf-8",
     )
-    make_ledger(read_policy(policy), anchor="none").close()
+    make_ledger(Policy.read(policy), anchor="none").close()
     store = People(tmp_path / "hush.people")
     store.add("olga", roles=[Role.OWNER])
     for name in ("alice", "bob"):

@@ -276,6 +276,11 @@ def test_refused_with_a_reason(text, schema):
             + "".join(f" + COALESCE(age + {i}, " + "1, " * 40 + "2)" for i in range(min(n, 90)))
             + " FROM visits GROUP BY age"
         ),
+        lambda n: (
+            "WITH a0 AS (SELECT COUNT(*) AS c FROM visits)"
+            + "".join(f", a{i} AS (SELECT (SELECT c FROM a{i - 1}) + c AS c FROM a{i - 1})" for i in range(1, n))
+            + f" SELECT c FROM a{n - 1}"
+        ),
         lambda n: "SELECT SUM(" + "1e300 * " * n + "age) FROM visits",
         lambda n: "SELECT SUM(" + "POWER(" * n + "age" + ", 64)" * n + ") FROM visits",
         lambda n: "SELECT SUM(age * 1" + "0" * n + ") FROM visits",

@@ -17,11 +17,7 @@ PEOPLE, TRAFFIC = "conformance/service/test_people.py", "conformance/service/tes
 SHARED = "conformance/service/test_service.py"
 IDENTITY, PROTECTION = "unit/server/test_auth.py", "unit/server/test_middleware.py"
 ROUTES, QUESTIONS = "unit/server/test_routes.py", "unit/server/test_questions.py"
-OWNING, AUDIT, EXPLAINED = (
-    "unit/server/test_pages_owner.py",
-    "unit/server/test_monitoring.py",
-    "unit/server/test_explained.py",
-)
+OWNING, AUDIT = "unit/server/test_pages_owner.py", "unit/server/test_monitoring.py"
 SERVE, ATTACKS, OIDC = "e2e/test_cli_serve.py", "attacks/test_service.py", "attacks/test_oidc.py"
 MCP = "attacks/test_mcp.py"
 WORK, DOOR = "attacks/test_priced_work.py", "unit/server/test_pgwire.py"
@@ -172,7 +168,6 @@ CHANNELS = {
         f"{ATTACKS}::test_there_is_no_open_admin_page",
         f"{PROTECTION}::test_the_log_has_routes_and_no_secrets",
     ],
-    "caches: explanations are each person's own": [f"{EXPLAINED}::test_nobody_is_told_quickly_what_another_was_told"],
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 
 from hush.cli.demo import write_hospital
-from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.server.auth.people import People
 
@@ -63,7 +63,7 @@ class Demo:
         self.policy = folder / "hush.toml"
         with self.policy.open("a", encoding="utf-8") as file:
             file.write(_BEN)
-        make_ledger(read_policy(self.policy), anchor="none").close()
+        make_ledger(Policy.read(self.policy), anchor="none").close()
         self.people = People(folder / "hush.people")
         self.people.add("alice", roles=[Role.ANALYST])
         self.people.add("ben", roles=[Role.ANALYST])

@@ -62,4 +62,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
 @settings(max_examples=_EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
 def test_random_requests(case: schemathesis.Case, service: tuple[str, dict[str, str]]) -> None:
     address, headers = service
-    case.validate_response(case.call(base_url=address, headers=headers, timeout=15), checks=_CHECKS)
+    response = case.call(base_url=address, headers=headers, timeout=15)
+    case.validate_response(response, checks=_CHECKS)
+    assert response.status_code < 300 or str(response.status_code) in {*_REFUSED, "402", "405", "408"}

@@ -43,9 +43,10 @@ SETTINGS = settings(
 
 
 def forget_results(engine: SqlEngine) -> None:
-    """Forget results and groups, but neither bounded rows nor which questions there were."""
-    for key in [key for key, item in cache_of(engine)._items.items() if not (item.table or "").startswith("bounded")]:
-        cache_of(engine)._forget(cache_of(engine)._items.pop(key))
+    """Forget results, but neither bounded rows nor which questions there were."""
+    kept = cache_of(engine)._items.items()
+    for key in [key for key, (value, *_) in kept if isinstance(value, list)]:
+        cache_of(engine)._forget(*cache_of(engine)._items.pop(key))
 
 
 def tables(engine: SqlEngine) -> list[str]:
@@ -261,18 +262,13 @@ def test_what_was_used_least_recently_goes_first() -> None:
     dropped: list[str] = []
     cache = Cache(100, dropped.append)
     for at in range(3):
-        held = cache.put(at, at, 40, table=f"t{at}")
-        assert held is not None
-        cache.release(held)
+        cache.put(at, at, 40, table=f"t{at}")
         cache.get(0)
     assert dropped == ["t1"]
     assert cache.size == 80
-    held = cache.hold(0)
-    assert held is not None
-    assert cache.put(9, 9, 101, table="large") is None
+    cache.put(9, 9, 101, table="large")
+    assert (cache.get(9), cache.get(0)) == (None, 0)
     cache.put(3, 3, 90)
-    assert dropped == ["t1", "large", "t2"]  # t0 is in use
-    cache.release(held)
     assert dropped == ["t1", "large", "t2", "t0"]
     assert cache.size == 90
 
@@ -285,7 +281,7 @@ def test_a_failure_of_the_stored_table_is_not_the_question_s(monkeypatch) -> Non
         run_in(engine, 'DROP TABLE "bounded_1"')
         assert [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")] == expected
         cache_of(engine)._items.clear()
-        monkeypatch.setattr(engine.connection._bounded, "_make", lambda *_: 1 / 0)
+        monkeypatch.setattr(engine.connection._bounded, "_made", lambda *_: 1 / 0)
         assert [ask(curator, what) for what in ("SUM(y)", "COUNT(*)", "SUM(x)")] == [expected[at] for at in (2, 0, 1)]
 
 

@@ -184,7 +184,7 @@ def test_rows_count_for_the_value_they_have(name: str) -> None:
     with hush.protect(data, bounds=declared.get("bounds", {}), values=lists, budget=BUDGET) as c:
         how, compiled, exact = planned(c, "SELECT g, MODE(x) AS m FROM data GROUP BY g")
         (statement,), histogram = compiled.others, how.draws[0].histogram
-        assert ('"list_' in statement.text) == (way == "list")
+        assert bool(statement.parameters) == (way == "list")
         assert (statement.text.count("WHEN") >= len(values)) == (way == "comparison")
         assert list(histogram.values) == [shown(value) for value in values]
         for (group,), sparse in zip(exact.keys, exact.histograms[0], strict=True):
@@ -259,7 +259,7 @@ def test_values_that_are_one_float_are_one_bin_so_that_no_row_counts_twice(unit:
         for _ in range(3):  # from the tables, and from rows that were bounded before
             how, compiled, exact = planned(curator, "SELECT MODE(x) AS m FROM data")
             assert len(how.draws[0].histogram.values) == len(values)
-            assert '"list_' in compiled.others[0].text
+            assert compiled.others[0].parameters
             ((sparse,),) = exact.histograms
             one = 1 if unit is None else WEIGHT
             assert sparse.weights.tolist() == [20 * one, 10 * one]

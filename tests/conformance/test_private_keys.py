@@ -20,6 +20,7 @@ from hush.curator.release import KeySelector, release
 from hush.engines.duckdb import connection as private
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
+from hush.engines.sql.render import Statement, plain
 from hush.mechanisms.grouped import KeySelection, KeyThreshold
 
 STREETS = ["a", "b", "é", "", None, "zz"]
@@ -106,7 +107,7 @@ def test_chosen_groups_have_the_integers_that_all_groups_have(sql: str, groups: 
             offered.extend(units.tolist())
             return np.arange(len(units)) % 2 == 1
 
-        for _ in range(3):  # from the tables, from kept groups, and from bounded rows
+        for _ in range(3):  # from the tables, and from bounded rows
             offered.clear()
             chosen = by_key(engine.run(how, some))
             assert sorted(offered) == sorted(units for units, _, _ in everything.values())
@@ -184,7 +185,7 @@ def left(engine: Any) -> list[tuple[Any, ...]]:
     return run_in(engine, "SELECT table_name FROM duckdb_tables() WHERE table_name NOT LIKE 'table%' ORDER BY ALL")
 
 
-def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
+def test_nothing_is_left_of_groups_even_if_choosing_fails() -> None:
     def broken(_: np.ndarray) -> np.ndarray:
         raise ValueError("no")
 
@@ -197,29 +198,16 @@ def test_groups_that_are_not_kept_are_dropped_even_if_choosing_fails() -> None:
         assert left(engine) == []
 
 
-def test_kept_groups_are_all_groups_and_go_when_they_are_forgotten() -> None:
-    with made() as curator:
-        engine, how = planned(curator, SQL["counts and means"])
-        assert len(engine.run(how, lambda units: np.zeros(len(units), dtype=bool)).keys) == 0
-        kept = left(engine)
-        assert len(kept) == 1
-        assert len(engine.run(how).keys) == 6
-        assert left(engine) == kept  # names are never used twice
-        engine.connection.forget()
-        assert left(engine) == []
-
-
 def test_groups_are_made_anew_where_the_quicker_statement_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["quantiles"])
         everything = by_key(engine.run(how))
-        cache_of(engine).clear()
         quicker = type(engine.connection)._quicker
         tried = []
 
-        def failing(self: Any, *arguments: Any) -> dict[str, str]:
-            tried.append(1)
-            return dict.fromkeys(quicker(self, *arguments), "SELECT no_such_column")
+        def failing(self: Any, *arguments: Any) -> dict[str, Statement]:
+            tried.extend(quicker(self, *arguments))
+            return dict.fromkeys(tried, plain("SELECT no_such_column"))
 
         monkeypatch.setattr(type(engine.connection), "_quicker", failing)
         assert by_key(engine.run(how)) == everything

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hush.cli import run
+from hush.cli.audit import program
 
 LIBRARY = """
 import hush
@@ -51,6 +52,15 @@ def test_a_program_is_audited_without_a_shell(library: Path) -> None:
     assert run(["audit", "--command", "wc -l {rows}", "--epsilon", "1", "--rows", str(_pairs(library))]) == 5
     assert run(["audit", "--command", "wc -l; touch x", "--epsilon", "1"]) == 2
     assert not (library / "x").exists()
+
+
+def test_what_a_program_prints_is_its_outcome(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    printed = program(["echo", "{rows};", "$HOME", "1.5", "`touch x`"], rows)([1])["printed"]
+    assert printed == [f"{rows};", "$HOME", 1.5, "`touch", "x`"]
+    assert program(["cat", "{rows}"], rows)([{"a": 1, "b": None}])["printed"] == ["a", "b", 1]
+    assert program(["sleep", "60"], rows, limit=0.1)([])["status"] == "no answer in time"
+    assert program(["false"], rows)([])["status"] == 1
 
 
 def _pairs(folder: Path) -> Path:

@@ -59,8 +59,7 @@ def psql(running: RunningPgServer, token: str, *commands: str, user: str = "alic
 
 
 def spent(running: RunningPgServer) -> int:
-    with running.service.policy.use() as opened:
-        return len(opened.ledger.history(Actor.analyst("alice")))
+    return len(running.service.policy.in_force().ledger.history(Actor.analyst("alice")))
 
 
 def result_of(raw: psycopg.pq.abc.PGconn) -> psycopg.pq.abc.PGresult:

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hush.client import RemoteCurator, connect
-from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.server import app
 from hush.server.auth.people import People
@@ -102,7 +102,7 @@ def clinic_with(
     lines += ["[analysts.me]", 'data = ["data"]', f"budget = {shown}"]
     policy = folder / "hush.toml"
     policy.write_text("\n".join(lines), encoding="utf-8")
-    make_ledger(read_policy(policy), anchor="none").close()
+    make_ledger(Policy.read(policy), anchor="none").close()
     people = People(folder / "hush.people")
     people.add("me", roles=roles)
     people.close()

@@ -23,8 +23,9 @@ from hush.curator.estimates import Compute, estimate_outputs, group_columns
 from hush.curator.opening import protect
 from hush.curator.release import KeySelector, NoisyGroups, Picks, release
 from hush.engines.protocol import Choose, Exact, Sparse
-from hush.query.plan.draws import Draw, DrawKind, DrawnAggregate, LineHistogram
+from hush.query.plan.draws import Draw, DrawnAggregate, LineHistogram
 from hush.query.plan.plan import Plan
+from hush.query.question import AggregateKind
 
 BATCH = 20
 SIZES = {"a": 10, "b": 200, "c": 3000, "d": 16790}
@@ -189,9 +190,9 @@ def _exact_pick(item: Draw, choice: DrawnAggregate, sparse: Sparse) -> Any:
     if not len(upto):
         return None
     whole = upto[-1]
-    if choice.kind is DrawKind.QUANTILE:
+    if choice.kind is AggregateKind.QUANTILE:
         aim = choice.fraction * whole
-    elif choice.kind is DrawKind.MIN:
+    elif choice.kind is AggregateKind.MIN:
         aim = min(item.mechanism.rank, whole // 2)
     else:
         aim = max(whole - item.mechanism.rank, whole - whole // 2)

@@ -2,8 +2,8 @@
 
 The order of an audit is: a few runs of every hostile pair; the better half gets twice as many, and so on until few are
 left; then the best pair gets growing batches of runs, each tested with the event that all runs before it suggest. Every
-few batches go to another pair, a random one or one near the best. All bets share one fortune, so that neither the many
-pairs and events nor the moment of stopping cost confidence (`hush.audit.statistics`).
+few batches go to a random pair. All bets share one fortune, so that neither the many pairs and events nor the moment of
+stopping cost confidence (`hush.audit.statistics`).
 
 >>> import hush
 >>> noise = hush.Laplace(sensitivity=1, epsilon=2)
@@ -20,6 +20,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ import numpy as np
 from hush.accounting import Guarantee
 from hush.accounting.guarantee import trade_off_chart, trade_off_points
 from hush.audit.events import OutcomeEvent, best_event
-from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, nearby_pair, random_pair
+from hush.audit.neighbours import NeighbourPair, Schema, as_pair, hostile, random_pair
 from hush.audit.runs import AuditError, Density, Function, Outcome, Runs, Sample
 from hush.audit.statistics import Fortune, LawTest, detectable, gaussian_mu, interval
 from hush.core import InvalidValueError, Neighbours, Number, fraction_between, nonnegative, positive, probability
@@ -56,9 +57,7 @@ class Evidence:
     """The event that told most, with both probabilities from runs that had no part in choosing it."""
 
     pair: NeighbourPair
-    event: str
-    kind: str
-    swapped: bool
+    event: OutcomeEvent
     runs: int
     counts: tuple[int, int]
     p: tuple[float, float]
@@ -116,9 +115,8 @@ class Report(ToldInLines):
 
     def lines(self) -> list[str]:
         """Return the report in lines."""
-        (epsilon, delta), *more = self.points
-        claim = f"ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else "")
-        claim = f"a profile of {len(self.points)} points, {claim} the first" if more else claim
+        claim = claim_words(self.points)
+        claim = f"a profile of {len(self.points)} points, {claim} the first" if len(self.points) > 1 else claim
         confidence = f"{figure(100 * (1 - self.level), digits=8)} %"
         if self.violation is not None:
             proved = self.violation
@@ -141,9 +139,9 @@ class Report(ToldInLines):
             ]
         if self.measured is not None:
             seen = self.measured
-            sides = ("right", "left") if seen.swapped else ("left", "right")
+            sides = ("right", "left") if seen.event.swapped else ("left", "right")
             if self.violation is None:
-                lines += [f"  best pair  {seen.pair.name}", f"  event      {seen.event}"]
+                lines += [f"  best pair  {seen.pair.name}", f"  event      {seen.event.name}"]
             for side, count, ends in zip(sides, seen.counts, (seen.p, seen.q), strict=True):
                 low, high = (figure(end, digits=3) for end in ends)
                 lines.append(f"    on the {side:5} {count} of {seen.runs} runs, {low} to {high}")
@@ -181,7 +179,7 @@ class Report(ToldInLines):
             "detectable": self.detectable if math.isfinite(self.detectable) else None,
             "event": seen
             and {
-                "pair": seen.pair.name, "event": seen.event, "runs": seen.runs, "counts": list(seen.counts),
+                "pair": seen.pair.name, "event": seen.event.name, "runs": seen.runs, "counts": list(seen.counts),
                 "p": list(seen.p), "q": list(seen.q),
             },
             "time": self.timing,
@@ -253,6 +251,12 @@ def claimed_points(epsilon: Number | None, delta: Number, guarantee: Guarantee |
     return [(value, float(guarantee.delta(value).upper)) for value in curve]
 
 
+def claim_words(points: Sequence[tuple[float, float]]) -> str:
+    """Return the first point of a claim in words."""
+    epsilon, delta = points[0]
+    return f"ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else "")
+
+
 def audit(
     function: Function,
     *,
@@ -302,9 +306,7 @@ def audit(
         points=points, level=alpha, share=alpha if law is None else 0.9 * alpha, fortune=Fortune(delta=points[0][1]),
         ends=time.monotonic() + float(positive(seconds, "seconds")), most=runs, timing=timing, low_bits=low_bits,
         law=None if law is None else (LawTest(law[0]), law[1]), progress=progress,
-        search=None
-        if listed
-        else lambda best: [nearby_pair(best, schema, unit=unit), random_pair(schema, neighbours, unit=unit)],
+        search=None if listed else partial(random_pair, schema, neighbours, unit=unit),
     )  # fmt: skip
     notes: list[str] = []
     interrupted = False
@@ -337,10 +339,10 @@ class _Game:
     low_bits: bool
     law: tuple[LawTest, Callable[[Any], float]] | None
     progress: Progress | None
-    search: Callable[[NeighbourPair], list[NeighbourPair]] | None
+    search: Callable[[], NeighbourPair] | None
     fortune: Fortune
     share: float
-    """The part of the level that bets may use: a tenth of it is for the law where one is claimed."""
+    """The part of the level that bets may use: a tenth is the law's where one is claimed."""
     begun: float = field(default_factory=time.monotonic)
     tested: tuple[_Arm, OutcomeEvent, Sample, Sample] | None = None
     looks: int = 0
@@ -352,7 +354,7 @@ class _Game:
         while not self.over(best):
             batches += 1
             if self.search is not None and batches % _EXPLORED == 0:
-                fresh = _Arm(self.search(best.pair)[batches // _EXPLORED % 2])
+                fresh = _Arm(self.search())
                 self.arms.append(fresh)
                 self.run(fresh, 2 * _FIRST)
                 for arm in self.arms:  # pairs that were given up get their share of the runs, and another chance
@@ -464,11 +466,10 @@ class _Game:
             sides = (right, left) if event.swapped else (left, right)
             ours, theirs = (int(np.count_nonzero(event.holds(side))) for side in sides)
             p, q = (interval(n, runs, level=self.level / 2, look=max(self.looks, 1)) for n in (ours, theirs))
-            measured = Evidence(arm.pair, event.name, event.kind, event.swapped, runs, (ours, theirs), p, q)
-            mu = gaussian_mu(p, q)
-        if measured is not None and self.fortune.won(self.share):
-            how = f"{measured.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
-            violation = Violation(max(bound, epsilon), measured.event, measured.pair, how)
+            measured, mu = Evidence(arm.pair, event, runs, (ours, theirs), p, q), gaussian_mu(p, q)
+            if self.fortune.won(self.share):
+                how = f"{event.kind}, chosen on earlier runs and tested on later ones, {self.looks} batches"
+                violation = Violation(max(bound, epsilon), event.name, arm.pair, how)
         if self.law is not None:
             law = "not the claimed one" if self.law_refuted() else "agrees with the claimed one"
             if self.law_refuted() and violation is None:

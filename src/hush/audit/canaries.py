@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from hush.accounting import GaussianEvent, Guarantee, compose
-from hush.audit.black_box import claimed_points
+from hush.audit.black_box import claim_words, claimed_points
 from hush.core import InvalidValueError, Number, fraction_between, integer
 from hush.core.format import ToldInLines, figure
 from hush.noise import uniform_integer
@@ -73,15 +73,19 @@ class OneRun(ToldInLines):
 
     def lines(self) -> list[str]:
         """Return the report in lines."""
-        (epsilon, delta), confidence = self.points[0], figure(100 * (1 - self.level), digits=8)
         verdict = "is not as private as claimed" if self.violation else "no violation found"
+        confidence = figure(100 * (1 - self.level), digits=8)
         return [
-            f"one run: {verdict}; claimed ε = {figure(epsilon)}" + (f", δ = {figure(delta)}" if delta else ""),
+            f"one run: {verdict}; claimed {claim_words(self.points)}",
             f"  {self.right} of {self.canaries} canaries guessed right, confidence {confidence} %",
             f"  ε ≥ {figure(self.epsilon, digits=3)}, for any mechanism",
             f"  μ ≥ {figure(self.mu, digits=3)} if it is Gaussian{', canaries independent' * self.independent}",
             f"    that is ε ≥ {figure(self.gaussian_epsilon, digits=3)} at δ = {self.delta}",
         ]
+
+    def told(self) -> str:
+        """Return the report in one line, for tables."""
+        return f"ε ≥ {figure(self.epsilon, digits=3)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON."""

@@ -37,8 +37,6 @@ _LOOKED_AT = 100_000
 _COORDINATES = 24
 _BITS = 4
 """The low bits of the first numbers are looked at."""
-_DEEP = 3
-_TREE_ROWS = 10_000
 _CELLS = 400
 _LEAST_LEAF = 10
 
@@ -94,14 +92,14 @@ def best_event(
                     before, gain, threshold = best[rank], float(gains[event, point]), float(thresholds[event])
                     if before is None or gain > before.gain:
                         best[rank] = OutcomeEvent(
-                            _named(name, condition, threshold), _held(score, condition, threshold), swapped,
+                            _named(name, condition, threshold), partial(_holds, score, condition, threshold), swapped,
                             float(p[event]), float(q[event]), points[int(point)] if rank == 0 else half, gain, kind,
                         )  # fmt: skip
     against, below = best
-    if against is None or below is None or against.gain > 0:
-        return against
-    below.gain -= 10.0
-    return below
+    if below is not None and against is not None and against.gain <= 0:
+        below.gain -= 10.0  # it ranks behind every event that speaks against the claim
+        return below
+    return against
 
 
 def _conditions(one: Floats, other: Floats, *, single: bool) -> Iterator[tuple[str, Floats, Floats, Floats]]:
@@ -128,9 +126,9 @@ def _conditions(one: Floats, other: Floats, *, single: bool) -> Iterator[tuple[s
         yield "=", values, ours, theirs
 
 
-def _held(score: Score, condition: str, threshold: float) -> Callable[[Sample], Booleans]:
+def _holds(score: Score, condition: str, threshold: float, sample: Sample) -> Booleans:
     compare = {"≥": np.greater_equal, "<": np.less, "=": np.equal}[condition]
-    return lambda sample: np.asarray(compare(score(sample), threshold))
+    return np.asarray(compare(score(sample), threshold))
 
 
 def _named(name: str, condition: str, threshold: float) -> str:
@@ -171,8 +169,7 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
         scores += [("number", name, partial(_reduced, reduce=reduce)) for name, reduce in reductions.items()]
     half = len(left) // 2
     if width and half >= _LEAST_LEAF:
-        models = _models(left.part(0, half), right.part(0, half), width)
-        scores += [("model", name, model) for name, model in models.items()]
+        scores.append(("model", *_model(left.part(0, half), right.part(0, half), width)))
     return scores
 
 
@@ -207,52 +204,26 @@ def _reduced(sample: Sample, reduce: Callable[..., Any]) -> Floats:
     return result
 
 
-def _models(left: Sample, right: Sample, width: int) -> dict[str, Score]:
-    """Return scores that tell the sides apart: a histogram of one number; a linear model and a small tree of more."""
+def _model(left: Sample, right: Sample, width: int) -> tuple[str, Score]:
+    """Return a score that tells the sides apart, and its name: a histogram of one number, or a linear model of more."""
     if width == 1:  # the smoothed log-ratio of how often a number fell into the same cell on both sides
         numbers = [np.nan_to_num(_coordinate(side, 0)) for side in (left, right)]
         values = np.unique(np.concatenate(numbers))
         edges = values if len(values) <= _CELLS else np.quantile(values, np.linspace(0, 1, _CELLS))
         ours, theirs = (np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in numbers)
         ratios = np.log((ours + 2.0) / (theirs + 2.0))
-        return {"histogram score": lambda sample: ratios[np.searchsorted(edges, np.nan_to_num(_coordinate(sample, 0)))]}
+        return "histogram score", lambda sample: ratios[np.searchsorted(edges, np.nan_to_num(_coordinate(sample, 0)))]
 
     def padded(sample: Sample) -> Floats:
         table = sample.numbers()[:, :width]
         table = np.pad(table, ((0, 0), (0, width - table.shape[1])), constant_values=np.nan)
         return np.clip(np.nan_to_num(table, nan=-1e6, posinf=1e9, neginf=-1e9), -1e9, 1e9)
 
-    table = np.concatenate([padded(left), padded(right)])
-    side = np.concatenate([np.ones(len(left)), np.zeros(len(right))])
-    centre, spread = table.mean(axis=0), table.std(axis=0)
+    sides = padded(left), padded(right)
+    table = np.concatenate(sides)
+    spread = table.std(axis=0)
     spread[spread == 0] = 1.0
-    scaled = (table - centre) / spread
     # Fisher's discriminant, with a ridge for columns that move together.
-    gap = scaled[side == 1].mean(axis=0) - scaled[side == 0].mean(axis=0)
-    weights = np.linalg.solve(np.cov(scaled, rowvar=False) + 0.05 * np.eye(width), gap)
-    step = 1 + len(side) // _TREE_ROWS
-    tree = _tree(scaled[::step], side[::step], _DEEP)
-    return {
-        "linear score": lambda sample: ((padded(sample) - centre) / spread) @ weights,
-        "tree score": lambda sample: tree((padded(sample) - centre) / spread),
-    }
-
-
-def _tree(table: Floats, side: Floats, depth: int) -> Callable[[Floats], Floats]:
-    """Return a small decision tree: at each node the cut that separates the sides most, by χ²."""
-    share = (side.sum() + 0.5) / (len(side) + 1)
-    best: tuple[float, int, float] | None = None
-    for column in range(table.shape[1]) if depth and len(side) >= 2 * _LEAST_LEAF else ():
-        for cut in np.unique(np.quantile(table[:, column], np.linspace(0.1, 0.9, 9))):
-            above = table[:, column] >= cut
-            n = above.sum()
-            if _LEAST_LEAF <= n <= len(side) - _LEAST_LEAF:
-                gap = abs(side[above].mean() - side.mean()) * np.sqrt(n * len(side) / (len(side) - n))
-                if best is None or gap > best[0]:
-                    best = (float(gap), column, float(cut))
-    if best is None:
-        return lambda rows: np.full(len(rows), share)
-    _, index, threshold = best
-    above = table[:, index] >= threshold
-    upper, lower = _tree(table[above], side[above], depth - 1), _tree(table[~above], side[~above], depth - 1)
-    return lambda rows: np.where(rows[:, index] >= threshold, upper(rows), lower(rows))
+    gap = (sides[0].mean(axis=0) - sides[1].mean(axis=0)) / spread
+    weights = np.linalg.solve(np.cov(table / spread, rowvar=False) + 0.05 * np.eye(width), gap) / spread
+    return "linear score", lambda sample: padded(sample) @ weights

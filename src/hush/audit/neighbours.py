@@ -1,4 +1,4 @@
-"""Neighbouring data sets that mechanisms get wrong: a catalogue made from the schema, then a search from the best.
+"""Neighbouring data sets that mechanisms get wrong: a catalogue made from the schema, then random pairs.
 
 A schema is what is public about the rows: bounds ``(lower, upper)`` or a list of values for rows that are single
 numbers or texts, or a mapping from column to these for rows that are mappings. With ``unit`` a neighbour differs in all
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import InvalidValueError, Neighbours
-from hush.noise import permutation, uniform_integer
+from hush.noise import uniform_integer
 
 Schema = Any
 _SIZES = (1, 8, 40)
@@ -160,28 +160,3 @@ def random_pair(
     new, old = _owned(_row(schema), unit, "new"), _owned(_row(schema), unit, "new")
     right = [*base, old] if Neighbours.parse(neighbours) is Neighbours.REPLACE else base
     return NeighbourPair(f"random, {size} rows", [*base, new], right)
-
-
-def nearby_pair(pair: NeighbourPair, schema: Schema, *, unit: str | None = None) -> NeighbourPair:
-    """Return a pair that differs from this one in one coordinate of a shared row, or in the number of shared rows."""
-    left, right = list(pair.left), list(pair.right)
-    shared = 0
-    while shared < min(len(left), len(right)) and left[shared] is right[shared]:
-        shared += 1
-    change = uniform_integer(3)
-    if shared and change == 0:  # another value in one of the shared rows
-        index = uniform_integer(shared)
-        fresh, row = _row(schema), left[index]
-        if isinstance(row, Mapping):
-            column = list(fresh)[uniform_integer(len(fresh))]
-            fresh = {**row, column: fresh[column]}
-        left[index] = right[index] = fresh
-    elif shared and change == 1:  # half of the shared rows
-        kept = permutation(shared)[: shared // 2]
-        common = [left[int(index)] for index in kept]
-        left, right = common + left[shared:], common + right[shared:]
-    else:  # more shared rows
-        common = [_owned(_row(schema), unit, f"more {index}") for index in range(1 + shared)]
-        left, right = common + left, common + right
-    name = pair.name if pair.name.startswith("near ") else f"near {pair.name}"
-    return NeighbourPair(name, left, right)

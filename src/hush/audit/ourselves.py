@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -129,8 +129,8 @@ _SQL = {
     "window": "SELECT SUM(CLIP(r, 0, 5)) AS s FROM "
     "(SELECT ROW_NUMBER() OVER (PARTITION BY who ORDER BY x) AS r FROM visits) AS w",
     "roll-up": "SELECT c, day, COUNT(*) AS n FROM visits GROUP BY ROLLUP (c, day)",
+    "private keys": "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
 }
-_PRIVATE = {"private keys": "SELECT k, COUNT(*) AS n FROM visits GROUP BY k"}
 
 
 def _row(who: str, day: int = 0, x: Any = 5, c: Any = "a", k: str = "p") -> dict[str, Any]:
@@ -170,13 +170,13 @@ def asked(sql: str, rows: Any, delta: str = "0") -> Any:
 
 
 def _questions() -> dict[str, AuditedPart]:
-    def part(sql: str, delta: str) -> AuditedPart:
+    parts = {}
+    for name, sql in _SQL.items():
+        delta = _DELTA if name == "private keys" else "0"
         # in this process: each pair has engines of its own, and a limit of memory would end those of the later side
-        return _part(lambda rows: asked(sql, rows, delta), delta=delta, pairs=question_pairs(), isolated=False)
-
-    return {f"ask: {name}": part(sql, "0") for name, sql in _SQL.items()} | {
-        f"ask: {name}": part(sql, _DELTA) for name, sql in _PRIVATE.items()
-    }
+        part = _part(partial(asked, sql, delta=delta), delta=delta, pairs=question_pairs(), isolated=False)
+        parts[f"ask: {name}"] = part
+    return parts
 
 
 # -- whole releases, in one run: one canary in each category and on each day ---------------------------------------

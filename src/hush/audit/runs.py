@@ -30,19 +30,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import csv
 import json
 import math
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
@@ -70,7 +65,6 @@ _MEMORY = 8 * 2**30
 """Bytes that the function may take beyond those that the child has at its start."""
 _MOST_FAILURES = 12
 """The audit stops after this number of runs that ended, timed out or met the limit of memory."""
-_OUTPUT = 2**20
 
 Function = Callable[[Any], Any]
 Density = Callable[[Any, Any], float]
@@ -399,46 +393,3 @@ def _fresh(rows: Any) -> Any:
     if type(rows) is list and all(type(row) is dict for row in rows):
         return [dict(row) for row in rows]
     return copy.deepcopy(rows)
-
-
-def program(arguments: list[str], *, limit: float = 10.0) -> Function:
-    """Return a function that runs a program on rows: ``{rows}`` becomes the path of a CSV file. No shell is involved.
-
-    Its outcome is the exit status and what it prints: JSON, or numbers and words.
-
-    >>> program(["wc", "-l", "{rows}"])([1, 2, 3])["status"]
-    0
-    """
-    folder = tempfile.mkdtemp(prefix="hush-audit-")
-    path = Path(folder, "rows.csv")
-
-    def run(rows: Any) -> Any:
-        listed = [row if isinstance(row, dict) else {"value": row} for row in rows]
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(listed[0]) if listed else ["value"])
-            writer.writeheader()
-            writer.writerows(listed)
-        filled = [part.replace("{rows}", str(path)) for part in arguments]
-        try:
-            done = subprocess.run(
-                filled, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False,
-                timeout=limit,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return {"status": "no answer in time", "printed": []}
-        text = done.stdout[:_OUTPUT].decode("utf-8", "replace")
-        try:
-            printed = json.loads(text)
-        except ValueError:
-            printed = [_word(word) for word in text.replace(",", " ").split()]
-        return {"status": done.returncode, "printed": printed}
-
-    weakref.finalize(run, shutil.rmtree, folder, ignore_errors=True)
-    return run
-
-
-def _word(word: str) -> Any:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(word)
-    return word

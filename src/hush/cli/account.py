@@ -95,16 +95,12 @@ def _table(rows: list[Row], delta: str) -> Table:
 def _read(file: str) -> Any:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise InvalidValueError("FILE", got=file, allowed="a readable file", hint=f"{reason}.") from error
-    try:
         # Numbers stay as they are written: 0.1 is one tenth, not the nearest float.
         return json.loads(text, parse_float=str, parse_constant=_refuse)
-    except ValueError as error:
-        raise InvalidValueError("FILE", got=file, allowed="JSON", hint=f"{error}.") from error
-    except RecursionError as error:
-        raise InvalidValueError("FILE", got=file, allowed="JSON of a sane depth") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidValueError(
+            "FILE", got=file, allowed="a file of JSON that can be read", hint=f"{error}."
+        ) from error
 
 
 def _refuse(constant: str) -> Any:

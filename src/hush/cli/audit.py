@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import shlex
+import subprocess
 import sys
 import time
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
+from runpy import run_path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -18,6 +23,7 @@ from hush.cli.output import plain_table, tell, working
 from hush.core import InvalidValueError
 from hush.core.format import figure
 
+_OUTPUT = 2**20
 _VIOLATION = 5
 _STOPPED = 130
 
@@ -115,13 +121,11 @@ def audit(
         with working("replaying", quiet=as_json):
             found = replay(_from_file(replayed, "release"), **claim)
         return _tell(found, as_json=as_json)
-    if command is not None:
-        from hush.audit.runs import program
-
-        function = program(_words(command), limit=float(limit))
-    else:
-        function = _function(target or "")
-    with working("auditing", quiet=as_json) as told:
+    with working("auditing", quiet=as_json) as told, TemporaryDirectory(prefix="hush-audit-") as folder:
+        if command is not None:
+            function = program(_words(command), Path(folder, "rows.csv"), limit=float(limit))
+        else:
+            function = _function(target or "")
         report = look_for_violations(
             function, **claim, seconds=seconds, limit=limit, level=level, timing=timing, progress=told
         )
@@ -140,20 +144,18 @@ def _tell(report: Any, *, as_json: bool) -> int:
 
 def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any], *, as_json: bool) -> int:
     """Make many audits, print a line for each, and return how many found a violation."""
-    titles = ("audit of", "violation", "seconds", "what was found", *(["what is wrong with it"] if notes else []))
-    table = plain_table(*titles)
+    table = plain_table("audit of", "violation", "seconds", "what was found", "what is wrong with it" if notes else "")
     for column in table.columns:
         column.overflow = "fold"
     reports: list[dict[str, Any]] = []
     with working("auditing", quiet=as_json) as told:
         for index, (name, make) in enumerate(audits.items()):
             told(name, index / len(audits))
-            begun = time.monotonic()
+            begun, note = time.monotonic(), notes.get(name, "")
             report = make(**options)
-            told_of = report.told() if hasattr(report, "told") else f"ε ≥ {figure(report.epsilon, digits=3)}"
             spent, found = figure(time.monotonic() - begun, digits=2), "yes" if report.violation else "no"
-            table.add_row(name, found, spent, told_of, *([notes[name]] if notes else []))
-            reports.append({**report.to_json(), "name": name, "note": notes.get(name, "")})
+            table.add_row(name, found, spent, report.told(), note)
+            reports.append({**report.to_json(), "name": name, "note": note})
             if getattr(report, "interrupted", False):
                 break
     tell(reports, table, as_json=as_json)
@@ -163,15 +165,10 @@ def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any]
 def _from_file(place: str, name: str) -> Any:
     """Return a function of a Python file, FILE or FILE:NAME."""
     path, _, given = place.partition(":")
-    file = Path(path).resolve()
-    specification = spec_from_file_location(file.stem, file)
-    if not file.is_file() or specification is None or specification.loader is None:
+    if not Path(path).is_file():
         raise InvalidValueError("FILE", got=path, allowed="a Python file")
-    module = module_from_spec(specification)
-    sys.modules[file.stem] = module
-    sys.path.insert(0, str(file.parent))
-    specification.loader.exec_module(module)
-    function = getattr(module, given or name, None)
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    function = run_path(path).get(given or name)
     if not callable(function):
         raise InvalidValueError("FILE", got=place, allowed=f"a file with a function {given or name}")
     return function
@@ -179,33 +176,58 @@ def _from_file(place: str, name: str) -> Any:
 
 def _function(target: str) -> Any:
     """Import module:function, also from the working directory."""
-    module, _, name = target.partition(":")
-    if not module or not name:
-        raise InvalidValueError("TARGET", got=target, allowed="module:function, such as mylib:noisy_mean")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        function: Any = import_module(module)
-        for part in name.split("."):
-            function = getattr(function, part)
-    except (ImportError, AttributeError) as error:
-        raise InvalidValueError(
-            "TARGET", got=target, allowed="a function that can be imported", hint=f"{error}."
-        ) from None
+        function = resolve_name(target)
+    except (ImportError, AttributeError, ValueError) as error:
+        allowed = "a function that can be imported, such as mylib:noisy_mean"
+        raise InvalidValueError("TARGET", got=target, allowed=allowed, hint=f"{error}.") from None
     if not callable(function):
         raise InvalidValueError("TARGET", got=target, allowed="a function of rows")
     return function
 
 
 def _words(command: str) -> list[str]:
-    try:
+    words: list[str] = []
+    with suppress(ValueError):
         words = shlex.split(command)
-    except ValueError as error:
-        raise InvalidValueError(
-            "--command", got=command, allowed="words as a shell has them", hint=f"{error}."
-        ) from None
     if not any("{rows}" in word for word in words):
-        raise InvalidValueError("--command", got=command, allowed="a program with {rows} where its CSV file belongs")
+        allowed = "a program in a shell's words, with {rows} where its CSV file belongs"
+        raise InvalidValueError("--command", got=command, allowed=allowed)
     return words
+
+
+def program(arguments: list[str], path: Path, *, limit: float = 10.0) -> Any:
+    """Return a function that runs a program on rows: ``{rows}`` becomes the path of a CSV file. No shell is involved.
+
+    Its outcome is the exit status and what it prints: JSON, or numbers and words.
+    """
+
+    def run(rows: Any) -> Any:
+        listed = [row if isinstance(row, dict) else {"value": row} for row in rows]
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(listed[0]) if listed else ["value"])
+            writer.writeheader()
+            writer.writerows(listed)
+        filled, quiet = [part.replace("{rows}", str(path)) for part in arguments], subprocess.DEVNULL
+        try:
+            done = subprocess.run(filled, stdin=quiet, stdout=subprocess.PIPE, stderr=quiet, check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return {"status": "no answer in time", "printed": []}
+        text = done.stdout[:_OUTPUT].decode("utf-8", "replace")
+        try:
+            printed = json.loads(text)
+        except ValueError:
+            printed = [_word(word) for word in text.replace(",", " ").split()]
+        return {"status": done.returncode, "printed": printed}
+
+    return run
+
+
+def _word(word: str) -> float | str:
+    with suppress(ValueError):
+        return float(word)
+    return word
 
 
 def _schema(bounds: str, values: str | None) -> Any:

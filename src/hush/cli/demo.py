@@ -10,8 +10,6 @@ would like; with noise in the sum she does not.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
 from enum import StrEnum
@@ -21,11 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.rule import Rule
-from rich.table import Table
 from typer import Argument, Option
 
 from hush.cli.options import JsonOption
-from hush.cli.output import console, print_json
+from hush.cli.output import console, plain_table, print_json
 from hush.core import BudgetExceededError
 from hush.core.format import figure
 
@@ -258,9 +255,8 @@ def _trust_tour(out: Console, epsilon: str, folder: Path | None) -> dict[str, An
         response = RandomizedResponse(epsilon=own)
         answers = response.release([1] * sum(true) + [0] * (_PEOPLE - sum(true)))
         drawn[model] = float(response.estimate(answers)[1]) * _PEOPLE
-    table = Table()
-    for heading in ("model", "trusted", "standard deviation", f"one run (truth {sum(true):,})"):
-        table.add_column(heading, justify="right" if "deviation" in heading or "run" in heading else "left")
+    figures = ("standard deviation", f"one run (truth {sum(true):,})")
+    table = plain_table("model", "trusted", *figures, right=figures)
     for row in rows:
         run = drawn.get(row.model)
         table.add_row(row.model, row.trusted, figure(row.deviation, digits=3), "" if run is None else f"{run:,.0f}")
@@ -279,47 +275,26 @@ def _trust_tour(out: Console, epsilon: str, folder: Path | None) -> dict[str, An
 
 def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
     """Let four processes and an aggregator sum their counts with shared noise."""
-    from hush.distributed import Session, aggregate, listen, new_key
+    from multiprocessing import get_context
+
+    from hush.distributed import Session, aggregate, join, listen, new_key
 
     keys = {name: new_key() for name in _PARTIES}
     private, public = new_key()
-    session = Session(
-        name="demo", parties={name: key[1] for name, key in keys.items()}, aggregator=public, epsilon=epsilon
-    )
-    with tempfile.TemporaryDirectory(prefix="hush-demo-") as folder:
-        place = Path(folder)
-        (place / "session.json").write_text(session.to_json())
-        server = listen("127.0.0.1", 0)
-        host, port = server.getsockname()[:2]
-        children = []
-        for name, count in zip(_PARTIES, counts, strict=True):
-            (place / f"{name}.key").write_text(keys[name][0].hex())
-            (place / f"{name}.csv").write_text(str(count))
-            joining: list[str | Path] = [
-                sys.executable,
-                "-m",
-                "hush",
-                "party",
-                "join",
-                place / "session.json",
-                "--name",
-                name,
-                "--json",
-            ]
-            mine: list[str | Path] = [
-                "--key",
-                place / f"{name}.key",
-                "--values",
-                place / f"{name}.csv",
-                "--connect",
-                f"{host}:{port}",
-            ]
-            children.append(subprocess.Popen([*joining, *mine], stdout=subprocess.DEVNULL))
-        try:
-            total = aggregate(session, private, server, seconds=60)
-        finally:
-            for child in children:
-                child.wait(timeout=60)
+    parties = {name: key[1] for name, key in keys.items()}
+    session = Session(name="demo", parties=parties, aggregator=public, epsilon=epsilon)
+    server = listen("127.0.0.1", 0)
+    address = server.getsockname()
+    children = []
+    for name, count in zip(_PARTIES, counts, strict=True):
+        child = get_context("spawn").Process(target=join, args=(session, name, keys[name][0], [count], address))
+        child.start()
+        children.append(child)
+    try:
+        total = aggregate(session, private, server, seconds=60)
+    finally:
+        for child in children:
+            child.join(timeout=60)
     out.print(
         f"Four processes ({', '.join(_PARTIES)}) summed their counts. The aggregator saw four masked numbers and "
         f"the sum, [bold]{int(total.values[0]):,}[/], whose noise deviates by {figure(total.deviation, digits=3)}."

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
-from rich.console import RenderableType
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 from typer import Argument, Option
 
 from hush.cli.options import LedgerOptions, spread
-from hush.cli.output import FormatOption, console, plain_table, print_answer, print_json, the_format
+from hush.cli.output import FormatOption, plain_table, print_answer, the_format
 from hush.core import exact
 from hush.core.format import figure, percent, visible
 from hush.ledger import AccountView, Release
 from hush.ledger.budgets import budget_of
 
 _TITLES = ("no.", "when", "analyst", "data", "ε", "took", "outcome")
-_NAME = _TITLES.index("analyst")
-_SHORTEST = 8
 _NUMBERS = {"no.", "ε", "took"}
-_LEAST = 40
-"""The least width of the column of questions; with less, each question is printed below its line."""
 
 
 @spread
@@ -54,20 +48,16 @@ def budget(
     with options.opened() as book:
         views = book.budget(options.reader(book))
         counts = [view.counts(error=error, confidence=confidence) for view in views]
-    if options.as_json:
-        wanted = {"error": error, "confidence": confidence}
-        accounts = [
-            view.to_json(details=details) | {"removed": view.removed, "counts": {**wanted, "left": left}}
-            for view, left in zip(views, counts, strict=True)
-        ]
-        print_json({"accounts": accounts})
-        return
-    console().print(_budgets(views, counts, error))
-    if details:
-        console().print(_details(views))
-    for view in views:
-        if view.removed:
-            console().print(escape(f"{view.analyst} on {view.data}: removed, the policy names them no longer"))
+    wanted = {"error": error, "confidence": confidence}
+    accounts = [
+        view.to_json(details=details) | {"removed": view.removed, "counts": {**wanted, "left": left}}
+        for view, left in zip(views, counts, strict=True)
+    ]
+    tables = [_budgets(views, counts, error), *([_details(views)] if details else [])]
+    removed = [
+        f"{view.analyst} on {view.data}: removed, the policy names them no longer" for view in views if view.removed
+    ]
+    options.tell({"accounts": accounts}, *tables, *removed)
 
 
 def _budgets(views: list[AccountView], counts: list[int], error: str) -> Table:
@@ -138,19 +128,14 @@ def history(
         who = options.reader(book, data)
         releases = book.history(who, data=data, limit=limit)
         totals = [view for view in book.budget(who) if data in {None, view.data} and not view.removed]
-    if options.as_json:
-        print_json({"releases": [asdict(release) for release in releases]})
-        return
-    out = console()
-    for line in _drawn(releases, totals, out.width, own=options.analyst is not None):
-        out.print(line)
-    for view in totals:
-        if options.analyst is not None or view.analyst is None:
-            out.print(escape(str(view)))
+    own = options.analyst is not None
+    shown = [str(view) for view in totals if own or view.analyst is None]
+    content = {"releases": [asdict(release) for release in releases]}
+    options.tell(content, *_drawn(releases, totals, own=own), *shown)
 
 
-def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, own: bool) -> list[RenderableType]:
-    """Return the charges as a table; on a narrow terminal each question is printed below its line."""
+def _drawn(releases: list[Release], totals: list[AccountView], *, own: bool) -> list[str]:
+    """Return a line of columns for each charge, and its question below it."""
     present = {view.whose: view.epsilon for view in totals}
     several = own and len({release.of for release in releases}) > 1
     rows = [_TITLES]
@@ -167,22 +152,13 @@ def _drawn(releases: list[Release], totals: list[AccountView], width: int, *, ow
         names = visible(release.who), visible(release.data)
         rows.append((str(release.number), release.when[:16].replace("T", " "), *names, asked, took, release.outcome))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    room = width - sum(widths) - 2 * len(widths)
-    if room < 0:  # a long name goes on in the next line, and numbers stay in one
-        widths[_NAME] = max(_SHORTEST, widths[_NAME] + room)
-    questions = ["question", *(visible(" ".join(release.question.split())) for release in releases)]
-    drawn: list[RenderableType] = []
-    for at, (cells, question) in enumerate(zip(rows, questions, strict=True)):
-        line = Table.grid(padding=(0, 2, 0, 0))
-        for title, wide in zip(_TITLES, widths, strict=True):
-            side: Literal["left", "right"] = "right" if title in _NUMBERS else "left"
-            line.add_column(width=wide, no_wrap=title != _TITLES[_NAME], justify=side)
-        below = room < _LEAST
-        line.add_row(*map(escape, cells), *([] if below else [escape(question)]), style="bold" if at == 0 else None)
-        drawn.append(line)
-        if below and at:
-            drawn.append(Padding(escape(question), (0, 0, 0, widths[0] + 2)))
-    return drawn
+    sides = [str.rjust if title in _NUMBERS else str.ljust for title in _TITLES]
+    lines = []
+    for row, question in zip(rows, ["", *(release.question for release in releases)], strict=True):
+        lines.append("  ".join(side(cell, wide) for side, cell, wide in zip(sides, row, widths, strict=True)).rstrip())
+        if question:
+            lines.append(" " * widths[0] + "  " + visible(" ".join(question.split())))
+    return lines
 
 
 @spread

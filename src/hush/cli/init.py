@@ -70,7 +70,7 @@ def init(
     Exit status: 0 written, 2 a file cannot be read or the policy is there already.
     """
     from hush.cli.check import check_rows
-    from hush.curator.data_sets import read_policy
+    from hush.policy.file import Policy
     from hush.policy.ledger import make_ledger
 
     if output.exists() and not force:
@@ -115,7 +115,7 @@ def init(
             write_text(output, draft.to_toml(), "--output")
             usable, proposals = check_rows(output)
         if usable and agreed("Make its ledger now, with these budgets?"):
-            with make_ledger(read_policy(output), actor=actor(None)) as ledger:
+            with make_ledger(Policy.read(output), actor=actor(None)) as ledger:
                 console().print(f"Made {ledger.place}. Now anybody the policy names may ask:", markup=False)
                 names = [table.name for table in draft.tables if table.unit != PUBLIC and table.name.isidentifier()]
                 who = f" --as {draft.analysts[0]}" if len(draft.analysts) > 1 else ""

@@ -61,7 +61,6 @@ _EXAMPLES = {
     Kind.TEXT: "public values, with commas between",
 }
 _IDENTIFIER = re.compile(r"(?i)(.*[_ ])?(id|no|nr|key|number)|[a-z]id|[a-z]+(?-i:Id|ID)")
-_OFFERED = ("1", "2", "4", "8")
 _PROPOSED = "2"
 _STRENGTH = {"1": "strong", "2": "good", "4": "moderate", "8": "weak"}
 
@@ -91,19 +90,25 @@ class Interview:
         if self._next == len(self._answers):
             console().print(text, markup=False)
 
-    def ask(self, question: str, check: Callable[[str], T], *, empty: T) -> T:
-        """Ask until the answer is valid; an empty answer returns ``empty``."""
+    def ask(self, question: str, check: Callable[[str], T], *, empty: T, usual: str = "") -> T:
+        """Ask until the answer is valid; an empty answer returns ``empty``, and = stands for the ``usual`` one."""
         if self._next == len(self._answers):
-            self._answers.append(self._typed(question, check, empty))
+            offer = f" ({_TAKE} takes {usual})" if usual else ""
+            offer = f" ({_TAKE} leaves it out)" if usual == LEAVE_OUT else offer
+            self._answers.append(self._typed(question + offer, check, empty, usual))
         self._next += 1
         answer: T = self._answers[self._next - 1]
         return answer
 
-    def _typed(self, question: str, check: Callable[[str], T], empty: T) -> T:
+    def _typed(self, question: str, check: Callable[[str], T], empty: T, usual: str) -> T:
         while True:
             said = typer.prompt(visible(question), default="", show_default=False).strip()
             if not said:
                 return empty
+            if said == _TAKE and not usual:
+                console().print("Nothing is proposed here; say it in words.", markup=False)
+                continue
+            said = usual if said == _TAKE else said
             if said.casefold() in _BACK:
                 if self._answers:
                     raise _BackError
@@ -166,11 +171,8 @@ def _ask_unit(talk: Interview, draft: Draft) -> str | None:
     usual = likely[0] if clear else ""
     talk.say(f"Whose row is it? One of the columns {', '.join(holders)},")
     undecided: str | None = ""
-    return talk.ask(
-        f'or "every row" if every row is another person{_offer(usual)}',
-        lambda said: draft.read_unit(_taken(said, usual), "--unit"),
-        empty=undecided,
-    )
+    question = 'or "every row" if every row is another person'
+    return talk.ask(question, lambda said: draft.read_unit(said, "--unit"), empty=undecided, usual=usual)
 
 
 def _ask_path(talk: Interview, table: DraftTable, draft: Draft) -> str:
@@ -183,7 +185,6 @@ def _ask_path(talk: Interview, table: DraftTable, draft: Draft) -> str:
     others = f" Such as {', or '.join(likely[:3])}." if len(likely) > 1 else ""
 
     def path(said: str) -> str:
-        said = _taken(said, usual)
         if said.casefold() == PUBLIC:
             return PUBLIC
         match = UNIT_PATH.fullmatch(said)
@@ -194,8 +195,8 @@ def _ask_path(talk: Interview, table: DraftTable, draft: Draft) -> str:
         return said
 
     talk.say(f"\nTable {table.name} has no column {draft.unit}. Where is the row that has it?{others}")
-    question = f'  "TABLE.{draft.unit} via COLUMN", or "public" if anybody may know {table.name}{_offer(usual)}'
-    return talk.ask(question, path, empty="")
+    question = f'  "TABLE.{draft.unit} via COLUMN", or "public" if anybody may know {table.name}'
+    return talk.ask(question, path, empty="", usual=usual)
 
 
 def _ask_table(talk: Interview, table: DraftTable, unit: str | None) -> DraftTable:
@@ -247,12 +248,11 @@ def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped:
     usual = usual_words(column, None if untyped else kind)
 
     def read(said: str) -> Mapping[str, Any] | str:
-        said = _taken(said, usual)
         return said if said in {_SKIP, LEAVE_OUT} else known_words(column, said, words, untyped=untyped)
 
     name = column if untyped else f"{column}: {_EXAMPLES[kind]}"
     nothing: Mapping[str, Any] | str = words
-    answer = talk.ask(f"  {name}{_offer(usual)}", read, empty=nothing)
+    answer = talk.ask(f"  {name}", read, empty=nothing, usual=usual)
     if not isinstance(answer, Mapping):
         return answer
     kind = Kind(answer["type"])
@@ -274,7 +274,7 @@ def _ask_budget(talk: Interview, given: Draft) -> tuple[str, str]:
     """Ask for the lifetime budget (ε, δ), and show how many counts it pays for."""
     if given.epsilon and given.delta:
         return given.epsilon, given.delta
-    delta = given.delta
+    delta, epsilon = given.delta, given.epsilon
     if not delta:
         talk.say("\nHow much may all answers together, for ever, reveal about one person?")
         people = talk.ask(
@@ -283,20 +283,15 @@ def _ask_budget(talk: Interview, given: Draft) -> tuple[str, str]:
             empty=1e4,
         )
         delta = proposed_delta(people)
-    epsilon = given.epsilon
     if not epsilon:
         talk.say("What a lifetime budget of ε buys, in counts (± holds 19 times in 20):")
-        for offer in _OFFERED:
-            talk.say(f"  ε = {offer}  {_STRENGTH[offer]:<8}  {what_it_buys(offer, delta)}")
+        for offer, strength in _STRENGTH.items():
+            talk.say(f"  ε = {offer}  {strength:<8}  {what_it_buys(offer, delta)}")
         talk.say("All counts of one GROUP BY are one of them. Sums, means and medians cost more.")
-        epsilon = talk.ask(
-            f"ε{_offer(_PROPOSED)}", lambda said: read_epsilon(_taken(said, _PROPOSED), "--epsilon"), empty=""
-        )
+        epsilon = talk.ask("ε", lambda said: read_epsilon(said, "--epsilon"), empty="", usual=_PROPOSED)
     if not given.delta:
-        words = "the chance that ε fails; 0 buys less, and no private keys"
-        proposed = delta
-        question = f"δ, {words}{_offer(proposed)}"
-        delta = talk.ask(question, lambda said: read_delta(_taken(said, proposed), "--delta"), empty="")
+        proposed, question = delta, "δ, the chance that ε fails; 0 buys less, and no private keys"
+        delta = talk.ask(question, lambda said: read_delta(said, "--delta"), empty="", usual=proposed)
         if epsilon and delta != proposed:
             talk.say(f"That buys {what_it_buys(epsilon, delta)}.")
     return epsilon, delta
@@ -350,18 +345,3 @@ def _decimal(said: str) -> str:
 
 def _names(said: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label(name, "name") for name in read_list(said, "names")))
-
-
-def _offer(usual: str) -> str:
-    """Return a hint in brackets on how to accept the proposed answer."""
-    if usual == LEAVE_OUT:
-        return f" ({_TAKE} leaves it out)"
-    return f" ({_TAKE} takes {usual})" if usual else ""
-
-
-def _taken(said: str, usual: str) -> str:
-    if said != _TAKE:
-        return said
-    if not usual:
-        raise InvalidValueError("answer", got=_TAKE, allowed="said in words, as nothing is proposed here")
-    return usual

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hush.cli.options import LedgerOptions, LedgerPlace, command, spread
+from hush.cli.options import LedgerOptions, LedgerPlace, StoreOption, command, spread
 from hush.cli.output import private_file, working
 from hush.core import exact
 from hush.core.format import decimal, visible
-from hush.curator.data_sets import read_policy
 from hush.ledger import Budget, Ledger
 from hush.ledger.backup import Lost
+from hush.policy.file import Policy
 from hush.policy.ledger import decide_request, make_ledger
 
 ledger = typer.Typer(
@@ -30,10 +30,6 @@ ledger = typer.Typer(
 EpsilonOption = Annotated[str, Option("--epsilon", metavar="ε", help="The budget's ε: a total, not an addition.")]
 DeltaOption = Annotated[str | None, Option("--delta", metavar="δ", help="The budget's δ.")]
 KindOption = Annotated[str, Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")]
-StoreOption = Annotated[
-    str | None,
-    Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
-]
 ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
 LostOption = Annotated[
     str,
@@ -63,7 +59,7 @@ def open_(
     answered should it ever get lost. Where one was lost, put its newest copy back (hush ledger restore).
     """
     if options.ledger is None and options.policy.exists():
-        book = make_ledger(read_policy(options.policy), actor=options.actor, anchor=options.anchor, anew=anew)
+        book = make_ledger(Policy.read(options.policy), actor=options.actor, anchor=options.anchor, anew=anew)
     else:
         book = Ledger.open(options.place, anchor=options.anchor, create=options.actor, anew=anew)
     with book, working("checking every entry", quiet=options.as_json):
@@ -201,7 +197,7 @@ def backup(
 
     store = People(people or people_of(options.policy))
     with closing(store), options.opened() as book, working("copying", quiet=options.as_json):
-        made = write(read_policy(options.policy), book, store, file, actor=options.actor)
+        made = write(Policy.read(options.policy), book, store, file, actor=options.actor)
     streams = sum(name.endswith(".stream") for name in made["parts"])
     text = f"Wrote {made['entries']} entries of the ledger, its people and {streams} streams to {file}."
     options.tell({"file": str(file), "entries": made["entries"], "streams": streams}, text)
@@ -231,7 +227,7 @@ def restore(
 
         store = str(people or people_of(options.policy))
         with working("putting back, and checking every entry", quiet=options.as_json):
-            restored = put_back(read_policy(options.policy), store, source, **how)
+            restored = put_back(Policy.read(options.policy), store, source, **how)
         text = f"Restored {restored['entries']} entries, {restored['people']} people and {restored['streams']} streams"
         text += f" as of {restored['when']}; {restored['ended']} streams were ended."
         options.tell(restored, text)
@@ -278,7 +274,7 @@ def requests(
                 continue
             how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
             if options.ledger is None and options.policy.exists():  # more budget is written into the policy, too
-                decide_request(read_policy(options.policy), options.policy, book, number, **how)
+                decide_request(Policy.read(options.policy), options.policy, book, number, **how)
             else:
                 book.decide(number, **how)
         waiting = book.requests(who)

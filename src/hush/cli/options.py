@@ -97,7 +97,7 @@ def _term_options(request: type[Terms]) -> list[Parameter]:
 
 
 def _term_value(request: type[Terms], name: str, text: Any) -> Any:
-    """Return the value of a term; some terms have texts of their own, such as 50@0.95."""
+    """Return the value of a term; some terms have texts of their own, for instance 50@0.95."""
     from hush.curator.terms import TermKind, terms_of
 
     term = terms_of(request)[name]
@@ -116,6 +116,19 @@ def known_analysts(incomplete: str) -> list[str]:
 
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+AnalystOption = Annotated[
+    str | None,
+    Option(
+        "--as",
+        metavar="ANALYST",
+        help="Which analyst asks (needed where the policy names several), or acts instead of the owner.",
+        autocompletion=known_analysts,
+    ),
+]
+StoreOption = Annotated[
+    str | None,
+    Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
+]
 
 POLICY = Path("hush.toml")
 
@@ -153,15 +166,7 @@ class PolicyOptions:
 class AskerOptions(PolicyOptions):
     """Who asks, under which policy."""
 
-    analyst: Annotated[
-        str | None,
-        Option(
-            "--as",
-            metavar="ANALYST",
-            help="Who asks; needed where the policy names several.",
-            autocompletion=known_analysts,
-        ),
-    ] = None
+    analyst: AnalystOption = None
 
     def opened(self) -> Curator:
         """Open a curator for this analyst under this policy."""
@@ -194,19 +199,19 @@ class LedgerPlace(PolicyOptions):
         if self.ledger is not None:
             return self.ledger
         if self.policy.exists():
-            from hush.curator.data_sets import read_policy
+            from hush.policy.file import Policy
             from hush.policy.ledger import ledger_of
 
-            return str(ledger_of(read_policy(self.policy)))
+            return str(ledger_of(Policy.read(self.policy)))
         return str(self.policy.parent / "hush.ledger")
 
     def opened(self) -> Ledger:
         """Open the ledger, which must be there."""
         if self.ledger is None and self.policy.exists():
-            from hush.curator.data_sets import read_policy
+            from hush.policy.file import Policy
             from hush.policy.ledger import open_ledger
 
-            return open_ledger(read_policy(self.policy), anchor=self.anchor)
+            return open_ledger(Policy.read(self.policy), anchor=self.anchor)
         from hush.ledger import Ledger
 
         return Ledger.open(self.place, anchor=self.anchor)
@@ -216,12 +221,7 @@ class LedgerPlace(PolicyOptions):
 class LedgerOptions(LedgerPlace):
     """The options that name a ledger and the actor."""
 
-    analyst: Annotated[
-        str | None,
-        Option(
-            "--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts
-        ),
-    ] = None
+    analyst: AnalystOption = None
 
     @property
     def actor(self) -> Actor:

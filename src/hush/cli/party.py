@@ -75,7 +75,7 @@ def join_(
     from hush.ledger import Charge, Ledger
 
     agreed, private = _session(session), _key(key)
-    if (ledger is None) != (data is None) or (ledger is None) != (analyst is None):
+    if len({ledger is None, data is None, analyst is None}) > 1:
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
     counters, address = _values(values), _address(connect)
     before = AggregationError(
@@ -150,11 +150,11 @@ def open_(
     write_text(out, session.to_json() + "\n")
     facts = {
         "survivors": session.survivors, "honest": session.honest, "quorum": session.quorum,
-        "deviation": session.share.deviation, "epsilon": decimal(session.epsilon),
+        "deviation": session.share.deviation, "epsilon": decimal(session.share.epsilon),
     }  # fmt: skip
     text = (
         f"Session {name!r} of {len(parties)} parties written to {out}.\nA sum needs {session.survivors} of them; the "
-        f"noise of {session.honest} alone gives ε = {decimal(session.epsilon)}. Standard deviation on each counter: "
+        f"noise of {session.honest} alone gives ε = {facts['epsilon']}. Standard deviation on each counter: "
         f"{figure(session.share.deviation, digits=3)}."
     )
     tell({"file": str(out), **facts}, text, as_json=as_json)

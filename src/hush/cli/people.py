@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hush.cli.options import PolicyOptions, account_name, command
+from hush.cli.options import PolicyOptions, StoreOption, account_name, command
 from hush.cli.output import plain_table, private_file
 from hush.core import HushError, InvalidValueError
-from hush.curator.data_sets import read_policy
 from hush.ledger import LedgerMissingError, Role
+from hush.policy.file import Policy
 from hush.policy.ledger import open_ledger
 from hush.query.errors import did_you_mean
 
@@ -36,7 +36,7 @@ Analysts must have the names that the policy gives them: [analysts.alice].
 """
 people = typer.Typer(name="people", help=_HELP, no_args_is_help=True, rich_markup_mode="markdown")
 
-RolesOption = Annotated[list[str] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
+RolesOption = Annotated[list[Role] | None, Option("--role", metavar="ROLE", help="owner or analyst; repeat for both.")]
 NameArgument = Annotated[str, Argument(metavar="NAME", help="Who.")]
 AddressOption = Annotated[str, Option("--address", metavar="URL", help="Where people reach the service, for the link.")]
 ADDRESS = "http://127.0.0.1:8000"
@@ -47,9 +47,7 @@ ADDRESS = "http://127.0.0.1:8000"
 class PeopleOptions(PolicyOptions):
     """The options that all commands share: the store of people, the policy, and the output format."""
 
-    store: Annotated[
-        str | None, Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]")
-    ] = None
+    store: StoreOption = None
 
 
 @contextmanager
@@ -64,21 +62,14 @@ def _opened(options: PeopleOptions) -> Iterator[People]:
     with closing(People(options.store or people_of(options.policy), by=f"{account_name()} at the machine")) as people:
         yield people
         if people.outbox() and options.policy.exists():
-            with suppress(HushError), open_ledger(read_policy(options.policy)) as ledger:  # else a worker does it
+            with suppress(HushError), open_ledger(Policy.read(options.policy)) as ledger:  # else a worker does it
                 monitoring.record(people, ledger)
-
-
-def _roles(words: list[str]) -> list[Role]:
-    for word in words:
-        if word not in {known.value for known in Role}:
-            raise InvalidValueError("--role", got=word, allowed="owner or analyst")
-    return [Role(word) for word in words]
 
 
 def _check_named(name: str, policy: Path) -> None:
     """Refuse an analyst whom the policy does not name: they could sign in and ask about nothing."""
     try:
-        names = list(read_policy(policy).analysts) if policy.exists() else [name]
+        names = list(Policy.read(policy).analysts) if policy.exists() else [name]
     except HushError:  # a policy with mistakes, which are told elsewhere
         return
     if name not in names:
@@ -111,7 +102,7 @@ def add(
     name: NameArgument, role: RolesOption = None, *, address: AddressOption = ADDRESS, options: PeopleOptions
 ) -> None:
     """Add somebody, and print a link that signs them in once. The policy must name an analyst."""
-    roles = _roles(role or ["analyst"])
+    roles = role or [Role.ANALYST]
     if Role.ANALYST in roles:
         _check_named(name, options.policy)
     with _opened(options) as people:
@@ -128,10 +119,9 @@ def _tell_link(name: str, secret: str, address: str, options: PeopleOptions) -> 
 @command(people, "roles")
 def roles(name: NameArgument, role: RolesOption = None, *, options: PeopleOptions) -> None:
     """Give somebody other roles, which hold from their next request on."""
-    wanted = _roles(role or [])
     with _opened(options) as people:
-        people.set_roles(name, roles=wanted)
-    options.tell({"name": name, "roles": sorted(role.value for role in wanted)})
+        people.set_roles(name, roles=role or [])
+    options.tell({"name": name, "roles": sorted(each.value for each in role or [])})
 
 
 @command(people, "link")
@@ -225,7 +215,7 @@ def audit(
         ledger = None
         if options.policy.exists():
             with suppress(LedgerMissingError):
-                ledger = stack.enter_context(open_ledger(read_policy(options.policy)))
+                ledger = stack.enter_context(open_ledger(Policy.read(options.policy)))
         target = sys.stdout if file == "-" else stack.enter_context(private_file(file, "x"))
         count = export(people, ledger, target)
     if file != "-":

@@ -13,12 +13,12 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hush.cli.demo import write_hospital
-from hush.cli.options import POLICY, JsonOption
+from hush.cli.options import POLICY, JsonOption, StoreOption
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
-from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 
 
@@ -28,9 +28,7 @@ def serve(
     host: Annotated[str, Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
     workers: Annotated[int, Option(help="How many processes.", min=1, max=64)] = 1,
-    people: Annotated[
-        str | None, Option(metavar="FILE|URL", help="Who may come  [default: hush.people beside the policy]")
-    ] = None,
+    people: StoreOption = None,
     tick: Annotated[float, Option(metavar="SECONDS", help="No outcome leaves earlier; 0: no slots.")] = 0.1,
     limit: Annotated[float, Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
     memory: Annotated[str, Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",
@@ -94,7 +92,7 @@ def serve(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
             write_hospital(folder)
             policy, people = folder / "hush.toml", None
-            make_ledger(read_policy(policy), anchor="none").close()
+            make_ledger(Policy.read(policy), anchor="none").close()
         secure = certificate is not None or behind_proxy is not None
         names = tuple(host_name or ()) or (("localhost", "127.0.0.1", "[::1]") if is_loopback(host) else ())
         settings = ServiceSettings(
@@ -103,7 +101,7 @@ def serve(
             oidc="" if oidc is None else str(oidc.resolve()), secure=secure, hosts=names,
         )  # fmt: skip
         if policy.exists():  # else the owner makes one on the page
-            read_policy(policy)  # a mistake in it is told here, not by a worker
+            Policy.read(policy)  # a mistake in it is told here, not by a worker
         listener = stack.enter_context(_listening(host, port))
         bound = listener.getsockname()[1]
         address = f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{bound}"

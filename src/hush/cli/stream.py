@@ -86,10 +86,6 @@ class DeclarationOptions:
                 hint = did_you_mean(name, policy.streams, otherwise="Or say it here: --sql, --epsilon, --every, …")
                 raise InvalidValueError("NAME", got=name, allowed="a [streams.NAME] of the policy", hint=hint)
             return [policy.streams[name]]
-        needed = {"NAME": name, "--every": self.every, "--first": self.first, "--releases": self.releases}
-        for option, value in needed.items():
-            if value is None:
-                raise InvalidValueError(option, got=None, allowed="given with --sql", hint="See hush stream --help.")
         data = self.data or (next(iter(policy.data)) if len(policy.data) == 1 else "")
         if data not in policy.data:
             raise InvalidValueError("--data", got=data, allowed=f"one of {', '.join(policy.data)}")
@@ -100,12 +96,8 @@ class DeclarationOptions:
             raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
         price = {key: getattr(self, key) for key in ("epsilon", "total_epsilon", "rho", "confidence")}
         schedule = Schedule(first=self.first or "", every=self.every or "", slots=self.releases or 0)
-        late = self.late == "make"
-        return [
-            StreamDeclaration(
-                name=name or "", data=data, question=self.sql, schedule=schedule, late=late, readers=readers, **price
-            )
-        ]
+        who: dict[str, Any] = {"late": self.late == "make", "readers": readers}
+        return [StreamDeclaration(name=name or "", data=data, question=self.sql, schedule=schedule, **who, **price)]
 
 
 @command(stream, "declare")
@@ -217,12 +209,12 @@ class ReaderOptions(AskerOptions):
     """The reader: a named analyst; else the owner, with the running totals of the policy's only analyst."""
 
     def read(self) -> tuple[Policy, StateFiles, dict[str, tuple[str, ...]] | None]:
-        """Return the policy, the analyst's running totals, and everybody's data sets; None of these for the owner."""
-        from hush.curator.data_sets import read_policy
+        """Return the policy, the analyst's running totals, and everybody's data sets, None for the owner."""
         from hush.curator.streams import StateFiles
+        from hush.policy.file import Policy
         from hush.policy.ledger import streams_of
 
-        policy = read_policy(self.policy)
+        policy = Policy.read(self.policy)
         only = next(iter(policy.analysts)) if len(policy.analysts) == 1 else None
         analyst = self.analyst if self.analyst is not None else only
         files = StateFiles(None if analyst is None else streams_of(policy, analyst), {})

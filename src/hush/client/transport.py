@@ -26,7 +26,6 @@ from hush.engines.errors import EngineError, SourceError
 from hush.ledger import ApprovalNeededError
 from hush.ledger import errors as ledger_errors
 from hush.ledger.budgets import Spending
-from hush.query.builder import Builder, tree
 from hush.query.errors import QuestionError, UnboundedError
 from hush.query.parameters import Binder, to_wire
 from hush.query.plan import UnplannableError
@@ -225,13 +224,15 @@ def body_of(terms: Terms) -> dict[str, Any]:
     kinds = terms_of(terms)
     for name, value in terms.given().items():
         match kinds[name].kind:
-            case TermKind.SQL if isinstance(value, Builder):
-                body |= {name: str(value), "parameters": to_wire(tree(value)[1])}
+            case TermKind.SQL if isinstance(value, str):
+                body[name] = value
             case TermKind.SQL:
-                if not isinstance(value, str):
+                from hush.query.builder import Builder  # it loads the parser
+
+                if not isinstance(value, Builder):
                     built = ", or a question built with table(…)" if isinstance(terms, QuestionTerms) else ""
                     raise InvalidValueError(name, got=value, allowed=f"SQL as text{built}")
-                body[name] = value
+                body |= {name: str(value), "parameters": to_wire(value.values)}
             case TermKind.VALUES:
                 Binder(value)  # refuses what is neither a list nor a mapping
                 body[name] = to_wire(value)

@@ -318,7 +318,8 @@ class Sheet:
                 faint = " faint" if "faint" in bar.classes else ""
                 self.add("path", f"whisker{faint}", d=f"{caps}M{low:.1f} {middle:.1f}H{high:.1f}")
             if bar.text:
-                self.text(end + (9 if bar.dot else 5), middle + 4, bar.text, "number")
+                beyond = end if bar.reach is None else x(bar.reach[1])
+                self.text(beyond + (9 if bar.dot else 5), middle + 4, bar.text, "number")
         zero = x(min(max(0.0, axis.low), axis.high))
         self.add("line", "axis", x1=zero, x2=zero, y1=top, y2=bottom)
         self.text((left + self.width - MARGIN) / 2, bottom + 34, axis.name, "name", anchor="middle")
@@ -338,6 +339,10 @@ class Sheet:
         paper = f'<style>{style_sheet()}</style><rect class="paper" width="100%" height="100%"/>'
         size = f' width="{number(self.width)}" height="{number(self.height)}"'
         return self._svg(paper + "".join(self.parts), size)
+
+    def chart(self) -> Chart:
+        """Return the finished picture."""
+        return Chart(self.title, self.file(), self.page())
 
     def _svg(self, inner: str, size: str = "", *, classes: str = "") -> str:
         data = "".join(f' data-{name}="{escape(value)}"' for name, value in self.data.items())
@@ -405,17 +410,11 @@ def time_ticks(low: float, high: float, *, about: int = 6, least: float = 0) -> 
             return _with_texts(times, step)
     months = next((step for step in _MONTHS if span / (step * 30.44 * DAY) <= about), _MONTHS[-1])
     begin = _EPOCH + dt.timedelta(seconds=low)
-    index = (begin.year * 12 + begin.month - 1) // months * months
-    ticks: list[tuple[float, str]] = []
-    while len(ticks) < 2 * about + 2 and index // 12 <= dt.MAXYEAR:
-        day = dt.date(max(index // 12, 1), index % 12 + 1, 1)
-        if low <= seconds(day) <= high:
-            text = str(day.year) if day.month == 1 else f"{day:%b}"
-            ticks.append((seconds(day), text if ticks or day.month == 1 else f"{day:%b %Y}"))
-        elif seconds(day) > high:
-            break
-        index += months
-    return ticks
+    first = (begin.year * 12 + begin.month - 1) // months * months
+    indices = range(first, min(first + months * (2 * about + 3), 12 * dt.MAXYEAR + 12), months)
+    days = [day for index in indices if low <= seconds(day := dt.date(max(index // 12, 1), index % 12 + 1, 1)) <= high]
+    texts = [str(day.year) if day.month == 1 else f"{day:%b %Y}" if day is days[0] else f"{day:%b}" for day in days]
+    return list(zip(map(seconds, days), texts, strict=True))
 
 
 def _with_texts(times: list[float], step: float) -> list[tuple[float, str]]:
@@ -451,7 +450,7 @@ class Chart:
     title: str
     svg: str
     bare: str = ""
-    """The same without colours, for a page that has ``chart.css`` and lets no other style in; of models' curves."""
+    """The same without colours, for a page that has ``chart.css`` and lets no other style in."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the picture as notebooks keep it: SVG, and PNG for readers that show no SVG where it can be made."""
@@ -525,7 +524,7 @@ def line_chart(
         if curve.dot is not None:
             sheet.add("circle", f"d{colour}", curve.name, cx=along(curve.dot[0]), cy=upwards(curve.dot[1]), r=4)
     sheet.height = bottom + 48
-    return Chart(title, sheet.file(), sheet.page())
+    return sheet.chart()
 
 
 def bar_chart(
@@ -543,4 +542,4 @@ def bar_chart(
     if legend:
         top = sheet.legend(top, "", legend)
     sheet.height = sheet.lying_bars(labels, bars, axis, top) if bars else sheet.nothing(top)
-    return Chart(title, sheet.file(), sheet.page())
+    return sheet.chart()

@@ -27,6 +27,7 @@ from hush.report import files, tables
 from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
+    from hush.ledger import Release
     from hush.query.answers.plan import ComposedPlan
     from hush.query.plan import Plan
 
@@ -154,16 +155,13 @@ class Answer:
         """Return a pandas.DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame(self._lists())
+        return pd.DataFrame(files.flat(self._marked))
 
     def to_polars(self) -> Any:
         """Return a polars.DataFrame."""
         import polars as pl
 
-        return pl.DataFrame(self._lists())
-
-    def _lists(self) -> dict[str, list[Any]]:
-        return {label: list(values) for label, values in files.flat(self._marked).items()}
+        return pl.DataFrame(files.flat(self._marked))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer as dictionaries, errors included."""
@@ -230,14 +228,9 @@ class Answer:
 
         The title says what is shown unless one is given; the line under it says the price and the confidence.
         """
-        return self._drawn(title=title, column=column)[0]
-
-    def _drawn(self, **options: Any) -> Any:
-        from hush.core.chart import Chart
         from hush.report.pictures import picture
 
-        drawn = picture(self.columns, subtitle=self.subtitle(), **options)
-        return Chart(drawn.title, drawn.file()), drawn
+        return picture(self.columns, subtitle=self.subtitle(), title=title, column=column).chart()
 
     plot = chart
 
@@ -288,8 +281,10 @@ class Answer:
         plain = {"text/plain": repr(self), "text/html": table}
         if len(self) < 2 or not any(column.noisy and column.kind.numeric for column in self.columns):
             return plain
-        chart, drawn = self._drawn(width=560)
-        return {**chart._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
+        from hush.report.pictures import picture
+
+        drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
+        return {**drawn.chart()._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
         return tables.Terminal(columns=self.columns, notes=self.brief_notes())
@@ -360,7 +355,27 @@ class Answer:
     def from_bytes(cls, data: bytes) -> Answer:
         """Return the answer that `to_bytes` wrote."""
         try:
-            return cls._of(json.loads(data))
+            content = json.loads(data)
+            columns = tuple(
+                AnswerColumn(
+                    name=entry["name"],
+                    kind=Kind(entry["kind"]),
+                    values=_unpacked(entry["values"], Kind(entry["kind"])),
+                    errors=None if entry["errors"] is None else _unpacked(entry["errors"], Kind.DECIMAL),
+                    counts=entry.get("counts", False),
+                    **{end: float(entry[end]) for end in _LIMITS if end in entry},
+                )
+                for entry in content["columns"]
+            )
+            epsilon, delta = content["price"]
+            return cls(
+                columns=columns,
+                confidence=content["confidence"],
+                price=Money.from_json({"epsilon": epsilon, "delta": delta, "items": content["items"]}),
+                caveats=tuple(content["caveats"]),
+                question=content["question"],
+                terms=content.get("terms"),
+            )
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             hint = "Ask again with the request's own id: the ledger keeps what it answered."
             raise InvalidValueError("data", got=data, allowed="bytes that Answer.to_bytes wrote", hint=hint) from None
@@ -368,12 +383,9 @@ class Answer:
     @classmethod
     def shown(cls, ledger: Ledger, receipt: str | int, actor: Actor) -> Answer:
         """Return the paid answer of a receipt; refuse a receipt without an answer, or with one that is no table."""
-        release, _ = ledger.receipt(receipt_number(receipt), actor)
-        if release.outcome not in {"answered", "shared"}:
-            why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
-            raise LedgerError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+        release, stored = stored_answer(ledger, receipt, actor)
         try:
-            answer = cls.from_bytes(ledger.stored_answer(release.number, actor))
+            answer = cls.from_bytes(stored)
         except InvalidValueError:
             raise LedgerError(
                 f"Receipt {release.number} is no table but a whole release or a statement: {release.question[:80]}. "
@@ -382,28 +394,14 @@ class Answer:
             ) from None
         return replace(answer, receipt=str(release.number), repeated=release.when)
 
-    @classmethod
-    def _of(cls, content: dict[str, Any]) -> Answer:
-        columns = tuple(
-            AnswerColumn(
-                name=entry["name"],
-                kind=Kind(entry["kind"]),
-                values=_unpacked(entry["values"], Kind(entry["kind"])),
-                errors=None if entry["errors"] is None else _unpacked(entry["errors"], Kind.DECIMAL),
-                counts=entry.get("counts", False),
-                **{end: float(entry[end]) for end in _LIMITS if end in entry},
-            )
-            for entry in content["columns"]
-        )
-        epsilon, delta = content["price"]
-        return cls(
-            columns=columns,
-            confidence=content["confidence"],
-            price=Money.from_json({"epsilon": epsilon, "delta": delta, "items": content["items"]}),
-            caveats=tuple(content["caveats"]),
-            question=content["question"],
-            terms=content.get("terms"),
-        )
+
+def stored_answer(ledger: Ledger, receipt: str | int, actor: Actor) -> tuple[Release, bytes]:
+    """Return a receipt with the bytes that were stored under it; refuse a receipt without an answer."""
+    release, _ = ledger.receipt(receipt_number(receipt), actor)
+    if release.outcome not in {"answered", "shared"}:
+        why = "it is still being computed" if release.outcome == "pending" else f"it is {release.outcome}"
+        raise LedgerError(f"Receipt {release.number} has no answer: {why}. It stays charged.")
+    return release, ledger.stored_answer(release.number, actor)
 
 
 def _written(text: str, path: str | Path | None) -> str:
@@ -438,7 +436,7 @@ def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
 def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
     """Return a column of counts moved to the nearest non-negative whole ones with a sum, and wide enough half-widths.
 
-    A true count is not negative. If [v-e, v+e] contains it, so does [max(c-e, 0), c+e] with c = max(v, 0).
+    A true count is not negative: where [v-e, v+e] contains it, so does what is possible of that interval.
     """
     from hush.mechanisms.estimators.base import nonnegative as nonnegative_counts
 
@@ -455,12 +453,10 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
         floors[np.argsort(floors - moved, kind="stable")[:missing]] += 1
     counts = iter(floors.tolist())
     values = tuple(None if value is None else next(counts) for value in noisy)
-    errors = []
-    for old, new, error in zip(noisy, values, column.errors or (), strict=True):
-        if old is None or error is None:
-            errors.append(error)
-        else:
-            centre = max(old, 0)
-            # the bar is symmetric around the moved count, so it must reach the farther end
-            errors.append(max(centre + error - new, new - max(centre - error, 0.0)))
+    reaches = [column.interval(row) for row in range(len(noisy))]
+    # the bar is symmetric around the moved count, so it must reach the farther end
+    errors = [
+        None if reach is None or new is None else max(reach[1] - new, new - reach[0])
+        for reach, new in zip(reaches, values, strict=True)
+    ]
     return replace(column, values=values, errors=tuple(errors))

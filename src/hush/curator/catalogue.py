@@ -79,16 +79,6 @@ class ColumnDescription:
         """All values there can be; None where they are not listed."""
         return self.type.values
 
-    @property
-    def grouped(self) -> bool:
-        """Whether groups by this column have public keys, few enough to be shown as an example."""
-        return self.type.kind is not Kind.BOOLEAN and self.values is not None and len(self.values) > 1
-
-    @property
-    def averaged(self) -> bool:
-        """Whether it can be summed and averaged as it is."""
-        return self.type.kind.numeric and self.type.bounded
-
     def __str__(self) -> str:
         """Return the values or the bounds of the column, in words."""
         if self.type.kind is Kind.BOOLEAN:
@@ -171,8 +161,10 @@ class TableDescription(ToldInLines, Mapping[str, ColumnDescription]):
         if self.public:
             return ()
         table = quoted(self.name)
-        keys = [quoted(column.name) for column in self.values() if column.grouped]
-        numbers = [quoted(column.name) for column in self.values() if column.averaged]
+        types = self.table.columns.items()
+        listed = [(name, type_.values) for name, type_ in types if type_.kind is not Kind.BOOLEAN]
+        keys = [quoted(name) for name, values in listed if values is not None and len(values) > 1]
+        numbers = [quoted(name) for name, type_ in types if type_.kind.numeric and type_.bounded]
         questions = [f"SELECT COUNT(*) AS n FROM {table}"]  # noqa: S608 - to be read, and names are quoted
         if keys:
             questions.append(f"SELECT {keys[0]}, COUNT(*) AS n FROM {table} GROUP BY {keys[0]}")  # noqa: S608
@@ -217,31 +209,22 @@ class TableDescription(ToldInLines, Mapping[str, ColumnDescription]):
         return f"{head}<table><tbody>{rows}</tbody></table>" + (f"<ul>{examples}</ul>" if examples else "")
 
 
-class DescribedTables(Mapping[str, TableDescription]):
+class DescribedTables(dict[str, TableDescription]):
     """The tables that can be asked about, by name.
 
     If two data sets have a table of the same name, the first keeps the name and each later one is ``DATA.TABLE``.
     """
 
     def __init__(self, schemas: Iterable[Schema]) -> None:
-        self._tables: dict[str, TableDescription] = {}
+        super().__init__()
         for schema in schemas:
             for name, table in schema.tables.items():
-                key = f"{schema.data}.{name}" if name in self._tables else name
                 unit = None if table.unit is None else schema.unit or table.unit.column
-                self._tables[key] = TableDescription(data=schema.data, table=table, unit=unit)
+                described = TableDescription(data=schema.data, table=table, unit=unit)
+                self[f"{schema.data}.{name}" if name in self else name] = described
 
-    def __getitem__(self, name: str) -> TableDescription:
-        try:
-            return self._tables[name]
-        except KeyError:
-            raise KeyError(f"there is no table {name!r}. {did_you_mean(name, self._tables)}".strip()) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
+    def __missing__(self, name: str) -> TableDescription:
+        raise KeyError(f"there is no table {name!r}. {did_you_mean(name, self)}".strip())
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return all tables as plain JSON values."""
@@ -268,7 +251,7 @@ def quoted(name: str) -> str:
 
 
 def in_quotes(name: str) -> str:
-    """Return a name in SQL's double quotes, whatever is in it."""
+    """Return a name in SQL's double quotes, with its own quotes doubled."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -14,8 +14,8 @@ condition changes at these, and the ends of each group and the constants' neighb
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from hush.core.on_demand import optional
 from hush.curator.catalogue import in_quotes
 from hush.engines.protocol import CodedRows
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
+from hush.query.functions.logic import conjuncts
 from hush.query.functions.record import key_array
 from hush.query.parameters import from_wire, to_wire
 from hush.query.plan.rows import CodedColumn, RowPlan
@@ -56,13 +57,12 @@ class ReleaseColumn:
     @classmethod
     def of(cls, coded: CodedColumn) -> ReleaseColumn:
         """Return a column, grouped if it lies on a line with many points."""
-        if coded.factor is None:
-            if coded.levels > MAX_LISTED:
-                raise InvalidValueError(
-                    "column", got=f"{coded.name} with {coded.levels:,} values", allowed=f"at most {MAX_LISTED:,} values"
-                )
-            return cls(coded, 1)
-        return cls(coded, -(-coded.levels // MAX_GROUPED) if coded.levels > MAX_GROUPED else 1)
+        if coded.factor is not None:
+            return cls(coded, -(-coded.levels // MAX_GROUPED))
+        if coded.levels > MAX_LISTED:
+            got = f"{coded.name} with {coded.levels:,} values"
+            raise InvalidValueError("column", got=got, allowed=f"at most {MAX_LISTED:,} values")
+        return cls(coded, 1)
 
     @property
     def name(self) -> str:
@@ -81,8 +81,6 @@ class ReleaseColumn:
 
     def grouped(self, codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Convert codes of the engine to codes of the release, where neighbours share one code."""
-        if self.width == 1:
-            return codes.astype(np.int64)
         missing = codes >= self.coded.levels
         return np.where(missing, self.groups, codes.astype(np.int64) // self.width)
 
@@ -198,6 +196,17 @@ class Masks:
         """Whether no group of neighbours is cut."""
         return bool(np.array_equal(self.surely, self.maybe))
 
+    def counted(self, count: Callable[[Flags, float], Any], confidence: float) -> Any:
+        """Return the count of the cells with its half-width; ``count`` returns those of a mask, at a confidence."""
+        if self.exact:
+            return count(self.surely, confidence)
+        # the truth lies between two counts, each of which may miss half as often
+        low, high = (count(mask, (1 + confidence) / 2) for mask in (self.surely, self.maybe))
+        value, error = (low.value + high.value) / 2, None
+        if low.error is not None and high.error is not None:
+            error = max(value - (low.value - low.error), high.value + high.error - value)
+        return replace(high, value=value, error=error)
+
 
 def masks(coding: Coding, condition: str) -> Masks:
     """Return the cells of a release that a condition holds for."""
@@ -207,7 +216,7 @@ def masks(coding: Coding, condition: str) -> Masks:
     if float(np.prod(np.array(shape, dtype=np.float64))) > _CELLS:
         raise InvalidValueError("condition", got=condition, allowed="a condition on fewer columns at once")
     surely, maybe = np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
-    for conjunct in _conjuncts(having):
+    for conjunct in conjuncts(having):
         read = sorted({order[key.index] for key in released_in([conjunct])})
         grouped = [column_index for column_index in read if coding.columns[column_index].width > 1]
         if grouped and len(read) > 1:
@@ -249,14 +258,6 @@ def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
     if any(key.source != "key" for key in released_in([having])):
         raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
     return having, [names.index(name) for name, _ in query.keys]
-
-
-def _conjuncts(expression: Expression) -> Iterator[Expression]:
-    if isinstance(expression, Call) and expression.op is Op.AND:
-        for argument in expression.arguments:
-            yield from _conjuncts(argument)
-    else:
-        yield expression
 
 
 def _true(expression: Expression, order: list[int], values: dict[int, list[Any]], coding: Coding, size: int) -> Flags:

@@ -37,6 +37,12 @@ from hush.synth.measurements import pack, quantile, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 MAX_TABLES = 20_000
+_PAGE = (
+    "<!doctype html><meta charset='utf-8'><title>Release of tables</title><style>"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}"
+    "</style><h1>Release of tables</h1>"
+)
 
 
 def rows_of(table: str, by: Sequence[str] | None) -> str:
@@ -133,16 +139,12 @@ class MarginalRelease(WholeRelease):
 
         Where the condition cuts a group of neighbouring values, the error bar covers all that it may hold for.
         """
-        cell_masks = masks(self.coding, condition)
-        if cell_masks.exact:
-            counted = self.marginals.sum_of(cell_masks.columns, cell_masks.surely)
-            value, error = counted.value, counted.error
-        else:  # the truth lies between two counts, each of which may miss half as often
-            surer = replace(self.marginals, confidence=(1 + self.confidence) / 2)
-            low, high = (surer.sum_of(cell_masks.columns, mask) for mask in (cell_masks.surely, cell_masks.maybe))
-            value = (low.value + high.value) / 2
-            error = max(value - (low.value - low.error), high.value + high.error - value)
-        return self._counts((), (value,), (error,), self.confidence)
+        cells = masks(self.coding, condition)
+        count = cells.counted(
+            lambda mask, confidence: replace(self.marginals, confidence=confidence).sum_of(cells.columns, mask),
+            self.confidence,
+        )
+        return self._counts((), (count.value,), (count.error,), self.confidence)
 
     def rolled_up(self, columns: Sequence[str], groups: Mapping[str, Mapping[Any, Any]]) -> Answer:
         """Return a table over coarser keys: ``groups`` says for some columns which group each value belongs to."""
@@ -197,50 +199,41 @@ class MarginalRelease(WholeRelease):
         if suffix not in {".csv", ".parquet"}:
             raise InvalidValueError("suffix", got=suffix, allowed="'.csv' or '.parquet'")
         folder = Path(directory)
+        paths = []
         with writing(str(folder)):
             folder.mkdir(parents=True, exist_ok=True)
-        paths = []
-        for number, columns in enumerate(self.tables, start=1):
-            name = "-".join("".join(c if c.isalnum() else "_" for c in column) for column in columns)[:80]
-            path = folder / f"{number:03d}-{name}{suffix}"
-            self[columns].save(path)
-            paths.append(path)
-        report, measurements = folder / "report.html", folder / "measurements.hush"
-        with writing(str(folder)):
+            for number, columns in enumerate(self.tables, start=1):
+                name = "-".join("".join(c if c.isalnum() else "_" for c in column) for column in columns)[:80]
+                paths.append(folder / f"{number:03d}-{name}{suffix}")
+                self[columns].save(paths[-1])
+            report, measurements = folder / "report.html", folder / "measurements.hush"
             report.write_text(self.report(), encoding="utf-8")
             measurements.write_bytes(self.kept)
         return [*paths, report, measurements]
 
     def report(self, limit: int = 12) -> str:
         """Return an HTML page with the released tables, their half-widths, the price and the receipt."""
-        head = (
-            "<!doctype html><meta charset='utf-8'><title>Release of tables</title><style>"
-            "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-            "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}"
-            "</style>"
+        total = self.marginals.count({})
+        summary = (
+            f"{len(self.tables)} tables of <code>{escape(self.question)}</code>, which agree with each other. "
+            f"They cost {escape(str(self.price))}. Each count is unbiased and lies within its ± of the truth "
+            f"{self.confidence:.0%} of the time. About {escape(shown(total.value, total.error))} rows "
+            f"(±{escape(shown(total.error))}). Receipt {escape(self.receipt)}."
         )
         rows = "".join(
             f"<tr><td>{escape(' × '.join(columns))}</td><td>{self.coding.domain.cells(columns):,}</td>"
             f"<td>±{escape(shown(self.marginals[columns].error))}</td></tr>"
             for columns in self.tables
         )
-        total = self.marginals.count({})
-        summary = (
-            f"<p>{len(self.tables)} tables of <code>{escape(self.question)}</code>, which agree with each other. "
-            f"They cost {escape(str(self.price))}. Each count is unbiased and lies within its ± of the truth "
-            f"{self.confidence:.0%} of the time. About {escape(shown(total.value, total.error))} rows "
-            f"(±{escape(shown(total.error))}). Receipt {escape(self.receipt)}.</p>"
+        names = list(dict.fromkeys(name for columns in self.tables for name in columns))[:limit]
+        return "\n".join(
+            [
+                _PAGE,
+                *(f"<p>{paragraph}</p>" for paragraph in (summary, *map(escape, self.caveats))),
+                f"<table><tr><th>table</th><th>cells</th><th>each cell</th></tr>{rows}</table>",
+                *(f"<h2>{escape(name)}</h2>{self[name]._repr_html_()}" for name in names),
+            ]
         )
-        parts = [
-            head,
-            "<h1>Release of tables</h1>",
-            summary,
-            "".join(f"<p>{escape(caveat)}</p>" for caveat in self.caveats),
-            f"<table><tr><th>table</th><th>cells</th><th>each cell</th></tr>{rows}</table>",
-        ]
-        for name in list(dict.fromkeys(name for columns in self.tables for name in columns))[:limit]:
-            parts += [f"<h2>{escape(name)}</h2>", self[name]._repr_html_()]
-        return "\n".join(parts)
 
     def __str__(self) -> str:
         largest = max(self.marginals[columns].error for columns in self.tables)

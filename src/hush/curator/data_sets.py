@@ -12,12 +12,11 @@ whatever the paths look like (`hush.engines.duckdb.sources`); only public tables
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from hush.core import HushError
 from hush.core.storage import SEPARATORS
@@ -59,11 +58,6 @@ class OpenDataSet:
     """Where the rows of public tables are."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """How many rows tables have, as far as the owner declares it. Public."""
-
-
-def read_policy(path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
-    """Return the policy in a file; where two of its words disagree, the sources' columns say which is misspelt."""
-    return Policy.read(path, mistakes=mistakes, header=_header)
 
 
 def open_data_set(
@@ -174,18 +168,6 @@ def untyped_columns(source: Source, table: str, stored: Mapping[str, str]) -> se
     return {name for name in stored if not kind_of(declared.get(name, ""))} if source.format == "sqlite" else empty
 
 
-def _header(file: Path, reading: Mapping[str, Any]) -> Sequence[str]:
-    """Return the names that a source gives its columns; none if it has no schema, or cannot be read."""
-    try:
-        source = Source.of(str(file), **reading)
-        if source.format == "json":  # its names are in its records
-            return []
-        with open_sources({"data": source}) as opened:
-            return list(opened.types["data"])
-    except HushError:
-        return []
-
-
 def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping[str, str]]) -> Iterator[SourceError]:
     """Yield an error for every column that the policy names and its table does not have."""
     for name, table in schema.tables.items():
@@ -213,6 +195,16 @@ def missing_columns(policy: Policy, schema: Schema, stored: Mapping[str, Mapping
 # one file, one table
 
 
+class TableRows(NamedTuple):
+    """A table of a data set, and where its rows are."""
+
+    data: str
+    table: str
+    place: Source | tuple[str, str]
+    """A source; or the address of a server and the name of the table there."""
+    public: bool
+
+
 def refuse_sharing(policy: Policy) -> None:
     """Refuse a policy that reads one file under two names; files that cannot be read are reported elsewhere."""
     for mistake in shared(policy):
@@ -221,56 +213,43 @@ def refuse_sharing(policy: Policy) -> None:
 
 def shared(policy: Policy) -> Iterator[HushError]:
     """Yield an error for every two tables of a policy that read the same rows."""
-    tables: list[tuple[DataSet, str, Source | tuple[str, str]]] = []
+    tables = []
     for data in policy.data.values():
         for name, table in data.tables.items():
-            if is_server(data.engine):
-                tables.append((data, name, (data.engine, table.source.strip().removeprefix("public."))))
-                continue
+            place: Source | tuple[str, str] = (data.engine, table.source.strip().removeprefix("public."))
             with suppress(SourceError):
-                tables.append((data, name, Source.of(str(policy.directory / table.source))))
-    for (data, name, place), (twin, later, other) in combinations(tables, 2):
-        public, also = data.tables[name].table.public, twin.tables[later].table.public
-        if (public and also) or not _overlap(place, name, other, later):
-            continue
-        why = (
-            ", so they would have two budgets"
-            if data is not twin
-            else ", so they would count twice in a question about both"
-        )
-        if public or also:
-            why = f", and {'the former' if also else 'the latter'} is public, so nothing of them would be protected"
+                place = place if is_server(data.engine) else Source.of(str(policy.directory / table.source))
+                tables.append(TableRows(data.name, name, place, table.table.public))
+    for former, latter, why in twins(tables):
         rows, hint = "the same rows", "Name each table once: delete one of the two."
-        if isinstance(place, Source):
-            rows += "" if place.path is None else f" of {place.path.name}"
+        if isinstance(former.place, Source):
+            rows += "" if former.place.path is None else f" of {former.place.path.name}"
             hint = "Name each file once: delete one of the two tables, or let it read a file of its own."
         yield policy.document.error(
-            ("data", twin.name, "tables", later, "source"),
-            f"table '{later}' of {twin.name} reads {rows} as table '{name}' of {data.name}{why}.",
+            ("data", latter.data, "tables", latter.table, "source"),
+            f"table '{latter.table}' of {latter.data} reads {rows} as table '{former.table}' of {former.data}, {why}.",
             hint,
         )
 
 
-def check_frames(sources: Mapping[str, Source], private: Collection[str]) -> None:
-    """Refuse two tables with the same rows, unless both are public."""
-    for (name, source), (second_name, second_source) in combinations(sources.items(), 2):
-        if not ({name, second_name} & set(private)) or not _overlap(source, name, second_source, second_name):
+def twins(tables: Iterable[TableRows]) -> Iterator[tuple[TableRows, TableRows, str]]:
+    """Yield every two tables with the same rows that are not both public, and in words why that is refused."""
+    for former, latter in combinations(tables, 2):
+        if (former.public and latter.public) or not _overlap(former, latter):
             continue
-        if {name, second_name} <= set(private):
-            raise SourceError(
-                f"the tables {name!r} and {second_name!r} have the same rows, which would count twice; drop one"
-            )
-        public, protected = (name, second_name) if second_name in private else (second_name, name)
-        raise SourceError(
-            f"the public table {public!r} has the same rows as the private table {protected!r}, so nothing of them "
-            "would be protected; leave it out of public, or give it rows of its own"
-        )
+        why = "so they would have two budgets"
+        if former.data == latter.data:
+            why = "so they would count twice in a question about both"
+        if former.public or latter.public:
+            public = "former" if former.public else "latter"
+            why = f"and the {public} is public, so nothing of them would be protected"
+        yield former, latter, why
 
 
-def _overlap(one: Source | tuple[str, str], name: str, other: Source | tuple[str, str], other_name: str) -> bool:
-    if not (isinstance(one, Source) and isinstance(other, Source)):
-        return one == other  # tables of servers are one as far as addresses and names tell
+def _overlap(former: TableRows, latter: TableRows) -> bool:
+    if not (isinstance(former.place, Source) and isinstance(latter.place, Source)):
+        return former.place == latter.place  # tables of servers are one as far as addresses and names tell
     try:
-        return overlap(one, name, other, other_name)
+        return overlap(former.place, former.table, latter.place, latter.table)
     except SourceError:  # one file at least, of which nothing better is known
         return True

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -45,14 +45,13 @@ from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible, support
+from hush.query.plan.estimators import Linear, Moment, Parts, Plausible, support
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
 from hush.query.question import Aggregate, AggregateKind
 from hush.query.released import (
     Ends,
     aggregates_in,
-    allowed,
     beyond,
     enclose,
     evaluate,
@@ -87,15 +86,6 @@ _SUMS = {AggregateKind.SUM, AggregateKind.SUM_DISTINCT}
 Flags = npt.NDArray[np.bool_]
 
 _NEVER_NEGATIVE = {*_COUNTS, AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
-_WITHIN = {
-    AggregateKind.AVG,
-    AggregateKind.AVG_DISTINCT,
-    AggregateKind.QUANTILE,
-    AggregateKind.MIN,
-    AggregateKind.MAX,
-    AggregateKind.MODE,
-}
-"""Aggregates that lie between the bounds of their argument."""
 
 Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
 """Evaluates functions of released values in an engine: takes the columns of keys and of aggregates, returns rows."""
@@ -108,8 +98,6 @@ class GroupColumns:
     plan: Plan
     """Its question reads the further keys that an engine computes."""
     released: NoisyGroups
-    keys: list[Array]
-    aggregates: list[Array]
     exact: list[list[Any]]
     """Each aggregate's answers as they are shown; whole numbers are exact."""
     evaluated: Mapping[Expression, Expression]
@@ -117,6 +105,16 @@ class GroupColumns:
     _truths: dict[int, Array] | None = None
     _finer: tuple[GroupColumns, npt.NDArray[np.int64]] | None = None
     """Where groups are added up: the finer ones, and which group each belongs to."""
+    keys: list[Array] = field(init=False)
+    aggregates: list[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        question, rows = self.plan.question, self.released.keys
+        self.keys = [
+            key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
+        ]
+        pairs = zip(self.exact, question.aggregates, strict=True)
+        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
     @property
     def outputs(self) -> list[Expression]:
@@ -146,8 +144,6 @@ class GroupColumns:
         return GroupColumns(
             plan=self.plan,
             released=self.released.rows(places),
-            keys=[column[places] for column in self.keys],
-            aggregates=[column[places] for column in self.aggregates],
             exact=[[values[row] for row in places] for values in self.exact],
             evaluated=self.evaluated,
         )
@@ -156,9 +152,7 @@ class GroupColumns:
         """Return the half-widths of an output in some groups."""
         if not errs(self.plan, expression):
             return [None] * len(places)
-        columns = self if len(places) == len(self.released.keys) and (np.diff(places) == 1).all() else None
-        groups = self.take(places.tolist()) if columns is None else columns
-        return widths_at(confidence, [expression], groups)[expression]
+        return widths_at(confidence, [expression], self.take(places.tolist()))[expression]
 
     def truths(self, draws: int) -> Mapping[int, Array]:
         """Return plausible truths of each aggregate, a row for each draw, in which every group has noise of its own.
@@ -180,7 +174,7 @@ class GroupColumns:
                         self._truths[number] = np.zeros((draws, size))
                         np.add.at(self._truths[number].T, added[1], truths[number].T)
                     else:
-                        outcomes = simulation[number].of(every, slice(None))
+                        outcomes = simulation[number].of(every)
                         self._truths[number] = np.take_along_axis(outcomes, orders, axis=1).T
         return self._truths
 
@@ -203,13 +197,10 @@ class GroupColumns:
             statistics[measure] = sums
         released = NoisyGroups(keys=[self.released.keys[row] for row in first], statistics=statistics, picks={})
         plan = added_up_plan(self.plan, times)
-        exact = estimates(plan, released)
         return GroupColumns(
             plan=plan,
             released=released,
-            keys=[column[first] for column in self.keys],
-            aggregates=_answers(plan, exact),
-            exact=exact,
+            exact=estimates(plan, released),
             evaluated=self.evaluated,
             _finer=(self, group),
         )
@@ -254,8 +245,11 @@ class GroupColumns:
         ends = []
         for number, aggregate in enumerate(self.plan.question.aggregates):
             low, high = boxes[number]
-            limits = _limits(aggregate) if number in needed and aggregate.kind in _COUNTS | _SUMS else {}
-            ends.append((np.maximum(low, limits.get("lower", -np.inf)), np.minimum(high, limits.get("upper", np.inf))))
+            if number in needed and aggregate.kind in _COUNTS | _SUMS:
+                lower, upper = _limits(aggregate)
+                low = low if lower is None else np.maximum(low, float(lower))
+                high = high if upper is None else np.minimum(high, float(upper))
+            ends.append((low, high))
         size = len(self)
         low, high = enclose(output, self.keys, ends, size)
         width = known_error(self.plan, output, 1 - missing)
@@ -315,14 +309,18 @@ class GroupColumns:
                 low, high = self._sum(estimator.parts, radii)
                 moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
-            elif isinstance(estimator, Mean) and support(estimator) <= radii.keys():
+            elif (
+                isinstance(estimator, Moment)
+                and estimator.kind is AggregateKind.AVG
+                and support(estimator) <= radii.keys()
+            ):
                 # c + Σ(x-c)/n is monotone in sum and count each, so its extremes are at the corners; of fewer rows than
                 # one there is no mean
-                counts = [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
-                corners = [total / count for total in self._sum(estimator.total.parts, radii) for count in counts]
-                centre, step = float(estimator.total.centre), float(estimator.total.factor.step)
+                (total,), counts = estimator.first, [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
+                corners = [end / count for end in self._sum(total.parts, radii) for count in counts]
+                centre, step = float(total.centre), float(total.factor.step)
                 lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
-                low, high = ((centre + np.clip(end, *estimator.total.ends)) * step for end in (lowest, highest))
+                low, high = ((centre + np.clip(end, *total.ends)) * step for end in (lowest, highest))
                 ends = low, high
             intervals.append((np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)))
         return intervals
@@ -333,12 +331,6 @@ class GroupColumns:
         return np.asarray(centre - radius), np.asarray(centre + radius)
 
 
-def _answers(plan: Plan, exact: list[list[Any]]) -> list[Array]:
-    return [
-        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, plan.question.aggregates, strict=True)
-    ]
-
-
 def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupColumns:
     """Return released groups as columns, with the functions of keys and answers that an engine evaluates."""
     exact, view = estimates(plan, released), shown(plan.question)
@@ -347,11 +339,7 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
         further = compute(columns_of_keys, exact)
         released = released._replace(keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
         plan = replace(plan, question=view.question)
-    keys = [
-        key_array([key[index] for key in released.keys], expression.type.kind)
-        for index, (_, expression) in enumerate(plan.question.keys)
-    ]
-    return GroupColumns(plan, released, keys, _answers(plan, exact), exact, view.values)
+    return GroupColumns(plan, released, exact, view.values)
 
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
@@ -391,28 +379,26 @@ def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
 
 def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
     """Return the limits of an output's truth that follow from question and policy; empty where none do."""
-    if isinstance(expression, Released) and expression.source != "key" and expression.type.kind.numeric:
-        return _limits(plan.question.aggregates[expression.index])
-    if not isinstance(expression, Call) or not expression.type.kind.numeric:
+    if not isinstance(expression, Released | Call) or not expression.type.kind.numeric:
         return {}
     # the type of a function holds for whatever is released: a root is at least 0
-    ends = {"lower": expression.type.lower, "upper": expression.type.upper}
-    return {end: float(limit) for end, limit in ends.items() if limit is not None}
+    ends = expression.type.lower, expression.type.upper
+    if isinstance(expression, Released):
+        ends = (None, None) if expression.source == "key" else _limits(plan.question.aggregates[expression.index])
+    return {end: float(limit) for end, limit in zip(("lower", "upper"), ends, strict=True) if limit is not None}
 
 
-def _limits(aggregate: Aggregate) -> dict[str, float]:
+def _limits(aggregate: Aggregate) -> tuple[Fraction | None, Fraction | None]:
+    """Return the limits of an aggregate's truth; its type has those that hold for the noisy answer as well."""
     argument = aggregate.arguments[0].type if aggregate.arguments else None
-    lower, upper = None, None
     if aggregate.kind in _NEVER_NEGATIVE:
-        lower = Fraction(0)
-    elif aggregate.kind is AggregateKind.CORRELATION:
-        lower, upper = Fraction(-1), Fraction(1)
-    elif argument is not None and aggregate.kind in _WITHIN:
-        lower, upper = argument.lower, argument.upper
-    elif argument is not None and aggregate.kind in _SUMS:  # a sum of non-negative values is not below 0
+        return Fraction(0), None
+    if argument is not None and aggregate.kind in {AggregateKind.AVG, AggregateKind.AVG_DISTINCT}:
+        return argument.lower, argument.upper
+    if argument is not None and aggregate.kind in _SUMS:  # a sum of non-negative values is not below 0
         lower = Fraction(0) if argument.lower is not None and argument.lower >= 0 else None
-        upper = Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
-    return {end: float(limit) for end, limit in (("lower", lower), ("upper", upper)) if limit is not None}
+        return lower, Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
+    return aggregate.type.lower, aggregate.type.upper
 
 
 def composed_columns(plan: ComposedPlan, read: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
@@ -514,14 +500,11 @@ def widths_at(
     with np.errstate(all="ignore"):
         for output in simulated:
             answers = rows.evaluated_at(output)
-            if isinstance(output, Released):
-                widths = _of_aggregate(simulation, output.index, answers, outside)
-            else:
-                # with a single part the interval needs no union bound, so it is taken in every group
-                crossed = np.full(size, len(parts(output)[1]) == 1) if folds(output) else None
-                widths = _of_expression(simulation, output, rows, answers, outside, crossed)
-                if crossed is not None and crossed.any():
-                    widths = np.where(crossed, np.maximum(widths, _between(output, rows, answers, outside)), widths)
+            # with a single part the interval needs no union bound, so it is taken in every group
+            crossed = np.full(size, len(parts(output)[1]) == 1) if folds(output) else None
+            widths = _simulated(simulation, output, rows, answers, outside, crossed)
+            if crossed is not None and crossed.any():
+                widths = np.where(crossed, np.maximum(widths, _between(output, rows, answers, outside)), widths)
             errors[output] = possible_widths(widths, answers, output.type)
     return errors
 
@@ -548,25 +531,7 @@ def _draws(confidence: float, size: int, plain: float) -> int:
     return max(least, min(maximum, _CELLS // max(size, 1)))
 
 
-def _of_aggregate(simulation: Simulation, aggregate: int, answers: Array, outside: float) -> Array:
-    """Return the half-widths of one aggregate; where a group is unknown, the distance to the farther bound."""
-    truths = simulation[aggregate]
-    low, high = truths.ends
-    widths = np.maximum(np.abs(answers - low), np.abs(high - answers))
-    groups = np.arange(len(answers)) if truths.unknown is None else np.flatnonzero(~truths.unknown)
-    if truths.undefined:
-        # where half of a few truths are undefined already, the others need not be simulated
-        few = 2 * allowed(simulation.draws, outside)[0]
-        for batch in simulation.parts(groups, few):
-            undefined_counts = np.count_nonzero(np.isnan(truths.of(batch, slice(few))), axis=1)
-            widths[batch[2 * undefined_counts >= few]] = np.inf  # as many as may lie outside, already
-        groups = groups[np.isfinite(widths[groups])]
-    for batch in simulation.parts(groups, simulation.draws):
-        widths[batch] = least_widths(truths.of(batch, slice(None)) - answers[batch, None], outside)
-    return widths
-
-
-def _of_expression(
+def _simulated(
     simulation: Simulation,
     expression: Expression,
     rows: GroupColumns,
@@ -574,13 +539,23 @@ def _of_expression(
     outside: float,
     crossed: npt.NDArray[np.bool_] | None,
 ) -> Array:
-    """Return the half-widths of an expression, and mark in ``crossed`` the groups that may lie beyond a fold."""
-    needed = sorted(aggregates_in(expression))
+    """Return the half-widths of an output, and mark in ``crossed`` the groups that may lie beyond a fold.
+
+    Where a group's aggregate is unknown, its half-width is the distance to the farther bound.
+    """
+    needed, groups = sorted(aggregates_in(expression)), np.arange(len(answers))
     widths = np.zeros(len(answers))
-    for batch in simulation.parts(np.arange(len(answers)), simulation.draws):
+    if isinstance(expression, Released) and (unknown := simulation[expression.index].unknown) is not None:
+        low, high = simulation[expression.index].ends
+        widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
+    for batch in simulation.parts(groups):
+        if isinstance(expression, Released):
+            draws = simulation[expression.index].of(batch)
+            widths[batch] = least_widths(draws - answers[batch, None], outside)
+            continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
-            truths[number] = simulation[number].of(batch, slice(None)).T
+            truths[number] = simulation[number].of(batch).T
         keys, aggregates = ([column[batch] for column in columns] for columns in (rows.keys, rows.aggregates))
         outcomes = np.atleast_2d(evaluate(expression, keys, truths))
         anything = unsettled(expression, keys, aggregates, truths)
@@ -620,8 +595,6 @@ def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
                 answers.append(_exactly(estimator, released))
             case DrawnAggregate():
                 answers.append(released.picks[estimator].values)
-            case Mean():
-                answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
                 undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
                 numbers = estimator.evaluate(floats).tolist()
@@ -635,9 +608,6 @@ def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
     below = math.lcm(*(factor.denominator for factor in factors))
     multipliers = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    # one statistic with factor 1: no sum and no rounding
-    if multipliers == [below]:
-        return _times(numbers[0], estimator.grid)
     magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
     form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
     sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)])
@@ -685,9 +655,7 @@ class Simulation:
                 np.array([float(value) if isinstance(value, Fraction | float | int) else math.nan for value in column])
                 for column in picks
             )
-            plausible = Plausible(
-                lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
-            )
+            plausible = Plausible(lambda groups: middle[groups][:, None] + width[groups][:, None] * places)
         else:
             statistics = support(estimator)
             for statistic, law in self._plan.laws.items():
@@ -698,8 +666,8 @@ class Simulation:
         self._plausible[aggregate] = plausible
         return plausible
 
-    def parts(self, groups: npt.NDArray[np.int64], draws: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the groups in batches: with ``draws`` draws for each group, a batch fits the processor's cache."""
-        batch_size = max(1, _TOGETHER // draws)
+    def parts(self, groups: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the groups in batches: with all draws for each group, a batch fits the processor's cache."""
+        batch_size = max(1, _TOGETHER // self.draws)
         for start in range(0, len(groups), batch_size):
             yield groups[start : start + batch_size]

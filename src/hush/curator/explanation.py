@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from hush.accounting.events import Event
-from hush.core import Number, positive
-from hush.core.format import ToldInLines, figure
+from hush.core.format import ToldInLines, decimal, figure
 from hush.curator.answer import Money
 from hush.ledger.budgets import Outlook
 from hush.mechanisms.grouped import GroupedDistribution, GroupedLaplace
@@ -22,6 +20,7 @@ from hush.query.plan import Plan, decided, error_times_rows, errs, expected_erro
 from hush.query.plan.keys import Listed
 from hush.query.plan.plan import PriceItem
 from hush.query.released import noisy
+from hush.query.types import Kind
 from hush.report.columns import shown_error
 
 _SUPPOSED = 2000
@@ -39,11 +38,13 @@ class Explanation(ToldInLines):
     {'epsilon': '0.5', 'delta': '0'}
     """
 
-    plan: Plan
+    plan: Plan | ComposedPlan
     tighter: tuple[Plan, ...] = ()
-    """The same question at tighter limits, for the same price."""
+    """The same question at tighter limits, for the same price; none for a question over answers."""
     outlook: Outlook | None = None
     """The share that the question would take from the tightest budget; None if not asked for, or if it is free."""
+    notes: tuple[str, ...] = ()
+    """The engine's notes on how it would answer."""
 
     @property
     def price(self) -> Money:
@@ -58,48 +59,60 @@ class Explanation(ToldInLines):
     @property
     def caveats(self) -> tuple[str, ...]:
         """Known causes of bias in the answers, in words."""
-        return self.plan.caveats
+        return tuple(dict.fromkeys((*self.plan.caveats, *self.notes)))
 
     @property
     def keys(self) -> str:
         """Where the group keys come from."""
-        query = self.plan.exact_query
-        if not query.keys:
-            return "no groups"
-        if query.domains is None:
-            return "chosen privately"
-        size = 1
-        for domain in query.domains:
-            if not isinstance(domain, Listed):
-                return "public"
-            size *= len(domain.values)
-        return f"{size} public"
+        return "; ".join(dict.fromkeys(map(_keys, self.plan.parts.values())))
 
     def errors(self) -> dict[str, float | None]:
-        """Return each noisy number's half-width where it is known in advance; None where it depends on the data."""
+        """Return each noisy number's half-width where it is known in advance; None where it depends on the data.
+
+        That of a question over answers is the widest, where rows differ.
+        """
+        plan = self.plan
+        if isinstance(plan, Plan):
+            return {
+                # where noise may lift a row over HAVING, its half-width depends on the row
+                name: None if _lifted(plan, output) else expected_error(plan, output)
+                for name, output in plan.question.outputs
+                if errs(plan, output)
+            }
+        table = plan.question.table
+        noise = {column.name for column in columns_of(table) if column.noisy and column.type.kind.numeric}
+        decided_by_noise = chosen_by_noise(table)
         return {
-            # where noise may lift a row over HAVING, its half-width depends on the row
-            name: None if self._lifted(output) else expected_error(self.plan, output)
-            for name, output in self.plan.question.outputs
-            if errs(self.plan, output)
+            name: None if decided_by_noise else widest_error(plan, unique)
+            for name, unique in plan.question.outputs
+            if unique in noise
         }
 
     def _known(self, figure_of: Callable[[Plan, Expression], float | None]) -> dict[str, float]:
-        """Return a figure of each output that has it in advance."""
+        """Return a figure of each output that has it in advance; none of a question over answers has."""
+        if not isinstance(self.plan, Plan):
+            return {}
         stated = ((name, figure_of(self.plan, output)) for name, output in self.plan.question.outputs)
         return {name: value for name, value in stated if value is not None}
 
     def errors_if_settled(self) -> dict[str, float]:
         """Return half-widths for rows in which noise cannot have decided HAVING, for outputs with HAVING over noise."""
-        return self._known(lambda plan, output: expected_error(plan, output) if self._lifted(output) else None)
+        return self._known(lambda plan, output: expected_error(plan, output) if _lifted(plan, output) else None)
 
-    def _lifted(self, output: Expression) -> bool:
-        """Return whether noise of an output may decide HAVING."""
-        return self.plan.winners is not None and bool(self.plan.winners.having) and decided(self.plan, output)
+    def columns(self) -> list[tuple[str, Kind, bool]]:
+        """Return the name and the kind of each output, and whether it will have half-widths."""
+        plan, ends = self.plan, dict(self.plan.question.intervals)
+        if isinstance(plan, Plan):
+            outputs = [(name, output.type.kind, errs(plan, output)) for name, output in plan.question.outputs]
+        else:
+            known = {column.name: column for column in columns_of(plan.question.table)}
+            named = [(name, known[unique]) for name, unique in plan.question.outputs]
+            outputs = [(name, of.type.kind, of.noisy and of.type.kind.numeric) for name, of in named]
+        return [(name, kind, noisy and name not in ends) for name, kind, noisy in outputs]
 
     def drawable(self) -> bool:
         """Return whether the answer can be drawn: a chart needs a noisy number."""
-        return any(output.type.kind.numeric and errs(self.plan, output) for _, output in self.plan.question.outputs)
+        return any(kind.numeric and noisy for _, kind, noisy in self.columns())
 
     def errors_times_rows(self) -> dict[str, float]:
         """Return for each average about the largest half-width times the number of rows in the group."""
@@ -123,19 +136,9 @@ class Explanation(ToldInLines):
                 for expense, epsilon in self._items()
             ],
             "keys": self.keys,
-            "errors": self.errors(),
-            "errors_if_settled": self.errors_if_settled(),
-            "errors_times_rows": self.errors_times_rows(),
-            "rows_off": self.rows_off(),
-            "rows_needed": self.rows_needed(),
-            "limits": self._limits_to_json(),
+            **self._figures("errors", "errors_if_settled", "errors_times_rows", "rows_off", "rows_needed", "limits"),
             "tighter": [
-                {
-                    "limits": rung._limits_to_json(),  # noqa: SLF001 - another one of this class
-                    "errors": rung.errors(),
-                    "errors_times_rows": rung.errors_times_rows(),
-                    "rows_off": rung.rows_off(),
-                }
+                rung._figures("limits", "errors", "errors_times_rows", "rows_off")  # noqa: SLF001 - of this class
                 for rung in map(Explanation, self.tighter)
             ],
             "confidence": self.plan.confidence,
@@ -145,42 +148,37 @@ class Explanation(ToldInLines):
 
     def lines(self) -> list[str]:
         """Return the explanation line by line."""
-        lines = self._price_lines()
-        trees = [pick.mechanism for pick in self.plan.draws if isinstance(pick.mechanism, GroupedDistribution)]
-        used = [*(noise.law for noise in self.plan.noises), *(tree.noise for tree in trees)]
+        lines = [f"price: {self.price}"]
+        for expense, epsilon in self._items():
+            extra = f", δ={figure(expense.delta, exact=True)}" if expense.delta else ""
+            lines.append(f"  {expense.what}: ε={epsilon}{extra}")
+        lines += [] if self.outlook is None else [f"budget: {self.outlook}"]
+        parts = self.plan.parts.values()
+        draws = [draw.mechanism for part in parts for draw in part.draws]
+        used = [tree.noise for tree in draws if isinstance(tree, GroupedDistribution)]
+        used += [noise.law for part in parts for noise in part.noises]
         laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
-        by_noise = self.plan.selection is not None and self.plan.selection.gaussian
+        by_noise = any(part.selection is not None and part.selection.gaussian for part in parts)
         lines.append(f"keys: {self.keys}{', by Gaussian noise on how many units they have' if by_noise else ''}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         tighter = []
         for rung in map(Explanation, self.tighter):
             if words := "; ".join(f"{name} {error}" for name, error in figures(rung).items()):
-                limits = ", ".join(f"{name}={value}" for name, value in rung._limits_to_json().items())  # noqa: SLF001
+                limits = ", ".join(f"{name}={value}" for name, value in rung.limits().items())
                 tighter.append(f"  with {limits}: {words}")
         if tighter:
             lines += ["at tighter limits there is less noise, but more of a unit is left out:", *tighter]
         return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
 
-    def _price_lines(self) -> list[str]:
-        """Return the lines of the price, item by item, and of its share of the budget."""
-        lines = [f"price: {self.price}"]
-        for expense, epsilon in self._items():
-            extra = f", δ={figure(expense.delta, exact=True)}" if expense.delta else ""
-            lines.append(f"  {expense.what}: ε={epsilon}{extra}")
-        return lines if self.outlook is None else [*lines, f"budget: {self.outlook}"]
+    def _figures(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self, name)() for name in names}
 
-    def suppose(self, rows: Number) -> dict[str, float]:
-        """Return the half-widths in a group of ``rows`` rows; those of averages are about the largest possible."""
-        number = float(positive(rows, "rows"))
-        averages = {name: error / number for name, error in self.errors_times_rows().items()}
-        half_widths = {name: error for name, error in self.errors().items() if error is not None}
-        return half_widths | averages
-
-    def _limits_to_json(self) -> dict[str, int]:
-        limits = self.plan.exact_query.limits
-        return {"max_rows": limits.rows, "max_groups": limits.groups}
+    def limits(self) -> dict[str, int]:
+        """Return the widest limits of its questions."""
+        limits = [part.exact_query.limits for part in self.plan.parts.values()]
+        return {"max_rows": max(limit.rows for limit in limits), "max_groups": max(limit.groups for limit in limits)}
 
     def _items(self) -> list[tuple[PriceItem, str]]:
         """Return the items of the price, each with its ε as it is shown."""
@@ -189,9 +187,12 @@ class Explanation(ToldInLines):
 
     def _errors_in_words(self) -> dict[str, str]:
         """Return a text about the error of every noisy output."""
-        words = {name: "has no ±" for name, output in self.plan.question.outputs if noisy(output)}
+        words, upto = {}, "at most "
+        if isinstance(self.plan, Plan):
+            words, upto = {name: "has no ±" for name, output in self.plan.question.outputs if noisy(output)}, ""
         for name, error in self.errors().items():
-            words[name] = "depends on the data; known with the answer" if error is None else f"± {shown_error(error)}"
+            width = "depends on the data; known with the answer" if error is None else f"{upto}± {shown_error(error)}"
+            words[name] = width
         for name, error in self.errors_if_settled().items():
             words[name] = f"± {shown_error(error)}, and more in rows close to what HAVING asks; known with the answer"
         for name, error in self.errors_times_rows().items():
@@ -204,52 +205,20 @@ class Explanation(ToldInLines):
         return words
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ComposedExplanation(Explanation):
-    """The plan of a question about answers, put into words."""
+def _keys(plan: Plan) -> str:
+    """Return where the group keys of a question about rows come from."""
+    query = plan.exact_query
+    if not query.keys:
+        return "no groups"
+    if query.domains is None:
+        return "chosen privately"
+    sizes = [len(domain.values) for domain in query.domains if isinstance(domain, Listed)]
+    return f"{math.prod(sizes)} public" if len(sizes) == len(query.domains) else "public"
 
-    plan: ComposedPlan  # type: ignore[assignment]
-    """The plan of the whole question; the inner questions have plans of their own."""
-    tighter: tuple[Plan, ...] = ()
 
-    @property
-    def keys(self) -> str:
-        """Where the group keys come from."""
-        sources = dict.fromkeys(Explanation(question_plan).keys for question_plan in self.plan.parts.values())
-        return "; ".join(sources)
-
-    def _limits_to_json(self) -> dict[str, int]:
-        """Return the widest limits of its questions."""
-        limits = [question_plan.exact_query.limits for question_plan in self.plan.parts.values()]
-        return {"max_rows": max(limit.rows for limit in limits), "max_groups": max(limit.groups for limit in limits)}
-
-    def errors(self) -> dict[str, float | None]:
-        """Return each noisy number's half-width where it is known in advance: the widest, where rows differ."""
-        composed = self.plan.question
-        noise = {column.name: column for column in columns_of(composed.table) if column.noisy}
-        decided_by_noise = chosen_by_noise(composed.table)
-        half_widths: dict[str, float | None] = {}
-        for name, unique in composed.outputs:
-            if unique in noise and noise[unique].type.kind.numeric:
-                half_widths[name] = None if decided_by_noise else widest_error(self.plan, unique)
-        return half_widths
-
-    def _known(self, _figure_of: Callable[[Plan, Expression], float | None]) -> dict[str, float]:
-        """Return nothing: further figures of questions over answers are known with the answer."""
-        return {}
-
-    def drawable(self) -> bool:
-        """Return whether the answer can be drawn: a chart needs a noisy number."""
-        return bool(self.errors())
-
-    def lines(self) -> list[str]:
-        """Return the explanation line by line."""
-        lines = self._price_lines()
-        lines.append(f"keys: {self.keys}")
-        for name, error in self.errors().items():
-            width = "depends on the data; known with the answer" if error is None else f"at most ± {shown_error(error)}"
-            lines.append(f"{name}: {width}")
-        return [*lines, *(f"note: {caveat}" for caveat in self.caveats)]
+def _lifted(plan: Plan, output: Expression) -> bool:
+    """Return whether noise of an output may decide HAVING."""
+    return plan.winners is not None and bool(plan.winners.having) and decided(plan, output)
 
 
 def figures(explained: Any) -> dict[str, str]:
@@ -271,25 +240,16 @@ def _rounded(value: float) -> str:
 def itemised(total: Fraction, parts: Sequence[Fraction]) -> list[str]:
     """Return the parts of a total as decimals that add up to the total as `figure` shows it.
 
-    Each part is rounded down at the sixth digit of the smallest part. Then the parts with the largest remainders get
-    one unit each, until the sum is right.
+    Parts are rounded down at the seventh digit of the smallest, and the last one takes what is left.
 
     >>> itemised(Fraction(1, 2), [Fraction(1, 6)] * 3)
-    ['0.166667', '0.166667', '0.166666']
+    ['0.1666666', '0.1666666', '0.1666668']
     """
     texts = [figure(amount, exact=True) for amount in parts]
     aim = Fraction(figure(total, exact=True))
     if not parts or min(parts) <= 0 or sum(map(Fraction, texts)) == aim:
         return texts
-    exponent = math.floor(math.log10(min(parts))) - 5
-    # the total must be a whole number of units, or no rounding of the parts could add up to it
-    while (aim / Fraction(10) ** exponent).denominator != 1:
-        exponent -= 1
+    unit = Fraction(10) ** (math.floor(math.log10(min(parts))) - 6)
     # scaled to the total as it is shown, which may itself be rounded
-    exact = [amount * aim / total / Fraction(10) ** exponent for amount in parts]
-    units = [math.floor(scaled) for scaled in exact]
-    lost = sorted(range(len(parts)), key=lambda index: units[index] - exact[index])
-    for index in lost[: int(sum(exact)) - sum(units)]:
-        units[index] += 1
-    decimals = (Decimal(count).scaleb(exponent).normalize() for count in units)
-    return [f"{number:f}" if number.adjusted() > -5 else f"{number:e}" for number in decimals]
+    amounts = [amount * aim / total // unit * unit for amount in parts[:-1]]
+    return list(map(decimal, [*amounts, aim - sum(amounts)]))

@@ -27,7 +27,7 @@ from hush.core import InvalidValueError, positive
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.pipeline import charge, publish, without_estimates
+from hush.curator.pipeline import charge, publish
 from hush.curator.session import Accounts, AnalystSession, MadeUpError
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
@@ -143,7 +143,7 @@ def unpacked(data: bytes) -> tuple[ReleaseHead | None, bytes]:
 
 @dataclass(frozen=True, kw_only=True)
 class Headed:
-    """The common part of explanations and releases: what their head says."""
+    """The common part of explanations and releases: price, caveats, question and columns of their head."""
 
     head: ReleaseHead
 
@@ -245,11 +245,16 @@ class WholeRelease(Headed):
         )
 
 
-def price_of(accounts: Accounts, epsilon: object) -> tuple[Fraction, Price]:
-    """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
+def amount_of(epsilon: object) -> Fraction:
+    """Return ε; refuse a release without a price."""
     if epsilon is None:
         raise QuestionError("A release needs its price.", "Say epsilon=…, or --epsilon.")
-    amount = positive(epsilon, "epsilon")
+    return positive(epsilon, "epsilon")
+
+
+def price_of(accounts: Accounts, epsilon: object) -> tuple[Fraction, Price]:
+    """Return ε, and the noise that it buys: Gaussian where the accounts take it, else Laplace."""
+    amount = amount_of(epsilon)
     # Gaussian noise has a finite price only with a δ, and only in accounts that price zCDP
     rho = zcdp_budget(amount, accounts.delta) if accounts.delta and accounts.take_gaussian else Fraction(0)
     return amount, Price(law="gaussian", amount=rho) if rho else Price(law="laplace", amount=amount)
@@ -301,7 +306,7 @@ def release(
             "release",
             explained.text,
             data_set.identity,
-            without_estimates(data_set.schema),
+            data_set.schema,
             rows.question,
             rows.limits,
             [event.to_json() for event in explained.events],

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from hush.accounting import Event, ZCDPEvent
-from hush.core import InvalidValueError, positive
+from hush.core import InvalidValueError
 from hush.core.errors import DescriptionError
 from hush.curator.answer import Money
-from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, plan_rows, release
+from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, amount_of, plan_rows, release
 from hush.curator.session import AnalystSession
 from hush.curator.terms import FitOrder, FitTerms
 from hush.engines.protocol import CodedRows
@@ -107,9 +107,7 @@ def plan_model(session: AnalystSession, terms: FitTerms, options: dict[str, Any]
     if not isinstance(model, str) or model not in MODELS:
         hint = did_you_mean(str(model), list(MODELS)) or f"There are {', '.join(MODELS)}."
         raise QuestionError(f"There is no model {model!r}.", hint)
-    if terms.epsilon is None:
-        raise QuestionError("A model needs its price.", "Say epsilon=…, or --epsilon.")
-    epsilon = positive(terms.epsilon, "epsilon")
+    epsilon = amount_of(terms.epsilon)
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     limits = planned.plan.limits
     counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
@@ -240,7 +238,7 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
     def fits(steps: int) -> bool:
         event = _event(planned, made(Fraction(steps, _STEPS), planned.accounts.delta))
         try:
-            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts.filters)
+            return all(account.price(event).loss <= account.price(limit).loss for _, account in planned.accounts.owned)
         except DescriptionError:  # an account has no price for this event
             return False
 

@@ -31,11 +31,11 @@ from hush.core.on_demand import optional
 from hush.curator.curator import Curator
 from hush.curator.data_sets import (
     OpenDataSet,
-    check_frames,
+    TableRows,
     open_data_set,
-    read_policy,
     refuse_sharing,
     schema_types,
+    twins,
     untyped_columns,
 )
 from hush.curator.session import AnalystSession
@@ -74,7 +74,7 @@ def open_publisher(path: str | Path) -> tuple[Policy, Publisher]:
     """Return a policy and its owner's publisher, which declares streams and makes the releases that are due."""
     from hush.curator.declared_streams import Publisher
 
-    policy = read_policy(path)
+    policy = Policy.read(path)
     refuse_sharing(policy)
     ledger = open_ledger(policy, names=policy.data)
     return policy, Publisher(_opened(policy, policy.data, ledger), ledger)
@@ -87,7 +87,7 @@ def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
 
 def _curator(path: str | Path, analyst: str | None, open_ledger: Callable[[Policy, Analyst], Ledger]) -> Curator:
     """Return a curator; refuse an unknown analyst, and a policy in which tables share rows."""
-    policy = read_policy(path)
+    policy = Policy.read(path)
     if analyst is None:
         if len(policy.analysts) != 1:
             if not policy.analysts:
@@ -198,7 +198,10 @@ def protect(
     words = {"bounds": bounds, "values": values, "types": types, "formats": formats}
     described = described_tables(private, words)
     sources = private | {name: Source.of(frame) for name, frame in (public or {}).items()}
-    check_frames(sources, private)
+    for former, latter, why in twins(
+        TableRows(table, name, place, name not in private) for name, place in sources.items()
+    ):
+        raise SourceError(f"the tables {former.table!r} and {latter.table!r} have the same rows, {why}")
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)
     groups = integer(max_groups, "max_groups", minimum=1, maximum=MAX_GROUPS, hint=MORE_GROUPS)

@@ -36,7 +36,6 @@ from hush.curator.terms import QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
 from hush.engines.registry import SqlEngine, Statements
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
-from hush.ledger.budgets import Outlook
 from hush.query.errors import QuestionError
 from hush.query.parameters import to_wire
 from hush.query.plan import Plan
@@ -82,8 +81,8 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
             remaining = None if question_plan.events else accounts.remaining
             return replace(program.compute(), remaining=remaining, made_up=session.made_up)
         # with other limits or keys it is another question
-        limits = {name: getattr(terms, name) for name in ("max_rows", "max_groups", "keys")}
-        limited = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
+        limits = ("max_rows", "max_groups", "keys")
+        limited = ", ".join([f"{name}={value}" for name in limits if (value := getattr(terms, name)) is not None])
         text = question_plan.question.text or str(order.question)
         decision = charge(
             session,
@@ -122,27 +121,32 @@ def explain(session: AnalystSession, terms: QuestionTerms, accounts: Accounts | 
 
     It must fit ``accounts``: those of the session's analyst, unless others are given.
     """
+    from hush.curator.explanation import Explanation
+
     with session.in_use():
         data_set, question, terms = parse(session, terms)
         accounts = accounts or session.accounts(data_set.schema.data)
         question_plan = plan(question, data_set, accounts, terms)
-        outlook, tighter = accounts.outlook(question_plan.events), []
+        tighter = []
         if isinstance(question_plan, Plan) and question_plan.epsilon:  # a free question has no error to be traded
-            for limits in question_plan.exact_query.limits.rungs():
+            for max_rows, max_groups in question_plan.exact_query.limits.rungs():
                 paid = replace(terms, epsilon=question_plan.epsilon, accuracy=None, confidence=question_plan.confidence)
-                paid = replace(paid, max_rows=limits.max_rows, max_groups=limits.max_groups)
+                paid = replace(paid, max_rows=max_rows, max_groups=max_groups)
                 tighter.append(plan(question, data_set, accounts, paid))
-        return _explanation(question_plan, _notes(data_set, question_plan), cast("list[Plan]", tighter), outlook)
+        outlook, notes = accounts.outlook(question_plan.events), _notes(data_set, question_plan)
+        return Explanation(question_plan, tuple(cast("list[Plan]", tighter)), outlook, notes)
 
 
 def explain_at_prices(session: AnalystSession, terms: QuestionTerms, epsilons: Sequence[Number]) -> list[Explanation]:
     """Explain a question at several prices; it is parsed once. Reads no private row."""
+    from hush.curator.explanation import Explanation
+
     with session.in_use():
         data_set, question, terms = parse(session, terms)
         accounts = session.accounts(data_set.schema.data)
         plans = [plan(question, data_set, accounts, replace(terms, epsilon=price)) for price in epsilons]
         notes = _notes(data_set, plans[0]) if plans else ()
-    return [_explanation(each, notes, outlook=accounts.outlook(each.events)) for each in plans]
+    return [Explanation(each, outlook=accounts.outlook(each.events), notes=notes) for each in plans]
 
 
 def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Question | Composed, QuestionTerms]:
@@ -154,7 +158,7 @@ def parse(session: AnalystSession, terms: QuestionTerms) -> tuple[OpenDataSet, Q
     if isinstance(question, str) and str(terms.dialect).lower() == "bigquery":
         from hush.query.sql.dialects import privacy_options
 
-        question, clause = privacy_options(question)
+        clause = privacy_options(question)
         unit, stated = clause.unit, dict[str, Any]()
         for name in ("epsilon", "delta", "max_groups"):
             number, value = getattr(clause, name), getattr(terms, name)
@@ -216,16 +220,15 @@ def plan(
 
 def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
     """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
-    questions = {0: chosen} if isinstance(chosen, Plan) else chosen.parts
-    statements = {}
-    for number, question in questions.items():
+    statements, seconds = {}, 0.0
+    for number, question in chosen.parts.items():
         if awaited := awaited_by(question.question.relation):
             # numbers that are released first: the longest of all is written, so that no other can be refused later
             longest = {index: _LONGEST.get(kind, _LONGEST_NUMBER) for index, kind in awaited.items()}
             question = with_numbers(question, longest)  # noqa: PLW2901
         statements[number] = data_set.engine.prepare(question)
-    seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
-    return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
+        seconds += statements[number].effort.seconds(data_set.sizes)
+    return Program(plan=chosen, engine=data_set.engine, statements=statements, seconds=seconds)
 
 
 class Program(NamedTuple):
@@ -233,16 +236,16 @@ class Program(NamedTuple):
 
     plan: Plan | ComposedPlan
     engine: SqlEngine
-    questions: Mapping[int, Plan]
-    """The questions about rows, by number; a question over answers has several."""
     statements: Mapping[int, Statements]
+    """Those of each question about rows, by its number."""
     seconds: float
     """How long the work should take, by public figures."""
 
     def compute(self, terms: Mapping[str, Any] | None = None) -> Answer:
         """Execute, release and estimate, after the charge and never before. The terms are kept with the answer."""
         groups: dict[int, GroupColumns] = {}
-        for number, question in self.questions.items():
+        notes: dict[str, None] = {}
+        for number, question in self.plan.parts.items():
             statements = self.statements[number]
             if awaited := awaited_by(question.question.relation):
                 # the same statements, with numbers that were released before
@@ -254,7 +257,7 @@ class Program(NamedTuple):
             exact = self.engine.execute(statements, selector)
             noisy = release(question, exact, selector)
             groups[number] = group_columns(question, noisy, partial(self.engine.compute, statements))
-        notes = dict.fromkeys(note for statements in self.statements.values() for note in statements.notes)
+            notes |= dict.fromkeys(statements.notes)
         return Answer(
             columns=estimate(self.plan, groups),
             confidence=self.plan.confidence,
@@ -387,31 +390,23 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
     """Return the fingerprint of a question: equal for equal requests under one policy, and different otherwise.
 
     All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
-    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    the bounds.
     """
-    questions = [chosen] if isinstance(chosen, Plan) else list(chosen.parts.values())
     return fingerprint(
         "question",
         chosen.question,
         data_set.identity,
-        without_estimates(data_set.schema),
+        data_set.schema,
         (chosen.epsilon, chosen.delta, chosen.confidence),
-        [(question.meant_at, question.exact_query.limits) for question in questions],
+        [(question.meant_at, question.exact_query.limits) for question in chosen.parts.values()],
     )
-
-
-def without_estimates(schema: Schema) -> Schema:
-    """Return a schema without what owners estimate of bounds, which changes no answer."""
-    return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
 
 
 def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
     given = terms.given()
     if not isinstance(terms.question, str):
-        from hush.query.builder import tree
-
-        given |= {"question": str(terms.question), "parameters": tree(terms.question)[1]}
+        given |= {"question": str(terms.question), "parameters": terms.question.values}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
     names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
@@ -424,15 +419,5 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
 
 def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...]:
     """Return an engine's notes on how it answers."""
-    questions = [chosen] if isinstance(chosen, Plan) else chosen.parts.values()
-    return tuple(dict.fromkeys(note for question in questions for note in data_set.engine.render(question).notes))
-
-
-def _explanation(
-    chosen: Plan | ComposedPlan, notes: Sequence[str], tighter: Sequence[Plan] = (), outlook: Outlook | None = None
-) -> Explanation:
-    from hush.curator.explanation import ComposedExplanation, Explanation
-
-    if isinstance(chosen, Plan):
-        return Explanation(replace(chosen, caveats=(*chosen.caveats, *notes)), tuple(tighter), outlook)
-    return ComposedExplanation(replace(chosen, notes=(*chosen.notes, *notes)), outlook=outlook)
+    parts = chosen.parts.values()
+    return tuple(dict.fromkeys(note for question in parts for note in data_set.engine.render(question).notes))

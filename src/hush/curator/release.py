@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,13 +101,13 @@ def _drawn(draw: Draw, histograms: Sequence[Sparse]) -> list[Picks]:
     ]
 
 
+@dataclass(slots=True)
 class KeySelector:
     """Selects private keys by the numbers of their units, with fresh draws for each."""
 
-    def __init__(self, mechanism: grouped.KeySelection | grouped.KeyThreshold) -> None:
-        self._mechanism = mechanism
-        self.selected = 0
-        """The number of keys that were selected so far."""
+    mechanism: grouped.KeySelection | grouped.KeyThreshold
+    selected: int = 0
+    """The number of keys that were selected so far."""
 
     @classmethod
     def of(cls, plan: Plan) -> KeySelector | None:
@@ -115,7 +116,7 @@ class KeySelector:
 
     def __call__(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return for each of some groups whether it is shown."""
-        selected = self._mechanism.release(units)
+        selected = self.mechanism.release(units)
         # `release` compares it with the number of groups that the engine returned
         self.selected += int(np.count_nonzero(selected))
         return selected

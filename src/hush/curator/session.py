@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
-from hush.accounting.filters import Filter
 from hush.core import HushError
 from hush.curator.answer import Money
 from hush.curator.data_sets import OpenDataSet
@@ -37,24 +36,22 @@ Parsed = TypeVar("Parsed")
 class Accounts(NamedTuple):
     """The accounts that a release from one data set must fit: the data set's and the analyst's."""
 
-    filters: tuple[Filter, ...]
-    names: tuple[str, ...] = ()  # whose budgets they keep, in words
+    owned: tuple[Whose, ...]
     prefer_gaussian: bool = False
 
     def outlook(self, events: Sequence[Event]) -> Outlook | None:
         """Return the share of the accounts that events would take if they were charged now; None without events."""
-        accounts = [Whose(name=name, account=account) for name, account in zip(self.names, self.filters, strict=True)]
-        return outlook(accounts, events) if events else None
+        return outlook(self.owned, events) if events else None
 
     @property
     def delta(self) -> Fraction:
         """The δ at which ε is meant: the budget's; 0 where one of the accounts has none."""
-        return min(map(attrgetter("delta"), self.filters), default=Fraction(0))
+        return min(map(attrgetter("account.delta"), self.owned), default=Fraction(0))
 
     @property
     def take_gaussian(self) -> bool:
         """Whether all accounts have a price for Gaussian noise on integers."""
-        return all(map(attrgetter("takes_gaussian"), self.filters))
+        return all(map(attrgetter("account.takes_gaussian"), self.owned))
 
     @property
     def most_rho(self) -> Fraction | None:
@@ -62,18 +59,19 @@ class Accounts(NamedTuple):
 
         It can be a little less than a budget's (ε,δ) is worth: an account sets a part of δ aside and fixes its order.
         """
-        if not self.filters or not self.take_gaussian:
+        if not self.owned or not self.take_gaussian:
             return None
         # the loss is proportional to ρ, so the price of a small event gives the rate
         sample = Fraction(1, 1000)
-        capacity = min(account.limit / account.price(ZCDPEvent(rho=sample)).loss * sample for account in self.filters)
+        small = ZCDPEvent(rho=sample)
+        capacity = min(account.limit / account.price(small).loss * sample for _, account in self.owned)
         return capacity * Fraction(999_999, 1_000_000)
 
     @property
     def remaining(self) -> Money:
         """The amount that may still be spent: the least ε and the least δ of all accounts."""
         # an only analyst's account is often like the data set's
-        amounts = [account.remaining() for account in set(self.filters)]
+        amounts = [account.remaining() for account in set(map(attrgetter("account"), self.owned))]
         zero = Fraction(0)
         least_epsilon = min(map(attrgetter("epsilon"), amounts), default=zero)
         return Money(epsilon=least_epsilon, delta=min(map(attrgetter("delta"), amounts), default=zero))
@@ -154,8 +152,7 @@ class AnalystSession:
 
         After a charge they are looked at ``again``, as the charge left them.
         """
-        accounts = self.ledger.accounts(data, self.analyst, shared=shared, again=again)
-        return Accounts(tuple(whose.account for whose in accounts), tuple(whose.name for whose in accounts))
+        return Accounts(tuple(self.ledger.accounts(data, self.analyst, shared=shared, again=again)))
 
     # data sets
 

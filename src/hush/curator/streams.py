@@ -70,7 +70,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import GCM
 
 from hush.core import HushError, InvalidValueError, integer
 from hush.curator.answer import Answer, Money
@@ -99,7 +101,7 @@ from hush.synth.streams import MAX_KEYS, MAX_PERIODS, RunningTotals, Seen, Strea
 
 _ARRAYS = ("units", "keys", "rows", "sums", "used")
 _PLAIN, _SEALED = b"p", b"s"
-_NONCE, _TAG, _CHUNK = 12, 16, 2**30
+_NONCE, _TAG = 12, 16
 
 
 class StreamError(HushError):
@@ -159,11 +161,7 @@ class StateFiles:
             assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
             self._memory[name + suffix] = prepared
             return
-        try:
-            prepared.replace(self._place / f"{name}{suffix}")
-        except BaseException:
-            self.discard(prepared)
-            raise
+        prepared.replace(self._place / f"{name}{suffix}")
         sync_directory(self._place)
 
     @staticmethod
@@ -264,41 +262,36 @@ def _wide(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def sealed(data: bytes, context: bytes) -> bytes:
-    """Return data encrypted for a context, in chunks that the cipher takes; as they are, where there is no key."""
-    cipher = _cipher()
-    if cipher is None:
+    """Return data encrypted for a context; as they are, where there is no key."""
+    key = _key()
+    if key is None:
         return _PLAIN + data
-    pieces = [_SEALED]
-    for start in range(0, len(data), _CHUNK):
-        nonce = os.urandom(_NONCE)
-        # place and length are authenticated with each chunk: none can be moved or cut off
-        pieces += [nonce, cipher.encrypt(nonce, data[start : start + _CHUNK], b"%d %d " % (start, len(data)) + context)]
-    return b"".join(pieces)
+    nonce = os.urandom(_NONCE)
+    encryptor = Cipher(AES(key), GCM(nonce)).encryptor()
+    encryptor.authenticate_additional_data(b"0 %d " % len(data) + context)
+    return b"".join([_SEALED, nonce, encryptor.update(data), encryptor.finalize(), encryptor.tag])
 
 
 def unsealed(data: bytes, context: bytes) -> bytes:
     """Return the data that `sealed` encrypted."""
     if data[:1] == _PLAIN:
         return data[1:]
-    cipher = _cipher()
-    if cipher is None:
+    key = _key()
+    if key is None:
         raise StreamError(f"The state of the stream is encrypted: name the file of its key in {STREAMS_KEY}.")
-    sealed_size, size = _CHUNK + _NONCE + _TAG, len(data) - 1
-    length = size - -(-size // sealed_size) * (_NONCE + _TAG)
-    chunks = [data[start : start + sealed_size] for start in range(1, len(data), sealed_size)]
+    nonce, encrypted, tag = data[1 : 1 + _NONCE], data[1 + _NONCE : -_TAG], data[-_TAG:]
+    decryptor = Cipher(AES(key), GCM(nonce, tag)).decryptor()
+    decryptor.authenticate_additional_data(b"0 %d " % len(encrypted) + context)
     try:
-        return b"".join(
-            cipher.decrypt(chunk[:_NONCE], chunk[_NONCE:], b"%d %d " % (number * _CHUNK, length) + context)
-            for number, chunk in enumerate(chunks)
-        )
+        return decryptor.update(encrypted) + decryptor.finalize()
     except InvalidTag as error:
         raise StreamError(
             f"The state of the stream was encrypted with another key than {STREAMS_KEY} names."
         ) from error
 
 
-def _cipher() -> AESGCM | None:
-    """Return the cipher of the key that the environment names; None where it names none."""
+def _key() -> bytes | None:
+    """Return the key that the environment names; None where it names none."""
     path = os.environ.get(STREAMS_KEY)
     if not path:
         return None
@@ -309,7 +302,7 @@ def _cipher() -> AESGCM | None:
     if len(key) != 32:
         hint = f"Make one: head -c 32 /dev/urandom > {path}"
         raise StreamError(f"{STREAMS_KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
-    return AESGCM(key)
+    return key
 
 
 PART = 2.0
@@ -317,7 +310,11 @@ PART = 2.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HORIZON = re.compile(r"\s*(\d{1,6})\s*(hour|day|week|month|year|period)s?\s*", re.IGNORECASE)
 _HOUR = 3600 * 10**6
-_STEPS = {Kind.DATE: {"day": 1, "week": 7}, Kind.TIMESTAMP: {"hour": _HOUR, "day": 24 * _HOUR, "week": 168 * _HOUR}}
+_STEPS = {
+    Kind.INTEGER: {"period": 1},
+    Kind.DATE: {"day": 1, "week": 7},
+    Kind.TIMESTAMP: {"hour": _HOUR, "day": 24 * _HOUR, "week": 168 * _HOUR},
+}
 _HOURS = {"hour": 1, "day": 24, "week": 168, "month": 744, "year": 8766}
 _WINDOWS = {"hour": ("day", 24), "day": ("week", 7), "week": ("four_weeks", 4), "period": ("last_7", 7)}
 
@@ -397,9 +394,8 @@ class Streams:
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
-            if (state_file := self._files.open(name)) is not None:
-                with state_file:
-                    before = StreamState.public(state_file).definition
+            if name in self._files.names():
+                before = _read(self._files, name).definition
                 if request is not None and before.get("request") == request:
                     if public.items() <= (before | {"ended": False}).items():
                         return StreamRelease(self._session, name)
@@ -465,11 +461,11 @@ class Streams:
         # where every row is a unit, a unit has one row
         cap = cap if limits.units is Units.COLUMN else 1
         kind = totals.time.type.kind
-        period = terms.every or ("period" if kind is Kind.INTEGER else "day")
-        width = 1 if kind is Kind.INTEGER else _STEPS.get(kind, {}).get(period)
-        if width is None:
-            allowed = ", ".join(_STEPS.get(kind, {"period": 1}))
-            raise InvalidValueError("every", got=terms.every, allowed=f"one of {allowed} for this time column")
+        period, steps = terms.every or ("period" if kind is Kind.INTEGER else "day"), _STEPS[kind]
+        if period not in steps:
+            allowed = f"one of {', '.join(steps)} for this time column"
+            raise InvalidValueError("every", got=terms.every, allowed=allowed)
+        width = steps[period]
         first = 0 if terms.start is None else _code(totals.time, terms.start)
         match = _HORIZON.fullmatch(terms.horizon) if isinstance(terms.horizon, str) else None
         if match is None:
@@ -754,7 +750,7 @@ class StreamRelease:
                 # another caller was first: nobody has seen this measurement, so it can be thrown away
                 if now.definition["ended"] or not now.stream.released == begun == first:
                     return False
-                self._files.commit(self.name, state_files.pop())
+                self._files.commit(self.name, state_files[0])
                 # after the state: a mark ahead of it would make a good state look like an old copy
                 self._files.mark(self.name, ".released", str(last))
                 return True
@@ -887,15 +883,13 @@ class DeclaredReleases:
         return self.answer.table
 
     def advance(self, through: object = None) -> int:  # noqa: ARG002 - as for running totals
-        """Refuse: its releases are made at their dates."""
+        """Refuse: its releases are made at their dates, and its owner stops it."""
         raise StreamError(
             f"The owner declared the stream {self.name!r}: its releases are made at their dates, by hush serve or by "
-            "hush stream run. Nothing was read and nothing was charged."
+            f"hush stream run, and its owner stops it: hush stream stop {self.name}. Nothing was charged."
         )
 
-    def stop(self) -> None:
-        """Refuse: the owner stops it."""
-        raise StreamError(f"The owner declared the stream {self.name!r}, and stops it: hush stream stop {self.name}.")
+    stop = advance
 
     def to_json(self) -> dict[str, Any]:
         """Return the stream as plain JSON values."""

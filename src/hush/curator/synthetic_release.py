@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +32,7 @@ from hush.curator.session import AnalystSession
 from hush.curator.terms import FamilyOrder, FamilyTerms, SynthesisOrder, SynthesisTerms
 from hush.engines.protocol import CodedRows
 from hush.query.types import Kind
+from hush.report import files
 from hush.report.columns import shown
 from hush.synth import (
     Certificate,
@@ -135,36 +134,22 @@ class SyntheticRelease(WholeRelease):
         with its certificate; over more there is no bound, and a direct question would give one.
         """
         cells = masks(self.coding, condition)
-        if cells.exact:
-            count = self.synthetic.count_where(cells.columns, cells.surely, confidence=confidence)
-        else:
-            # the truth lies between two counts; a union bound: the result misses only if one of the two does
-            low, high = (
-                self.synthetic.count_where(cells.columns, mask, confidence=(1 + confidence) / 2)
-                for mask in (cells.surely, cells.maybe)
-            )
-            value, error = (low.value + high.value) / 2, None
-            if low.error is not None and high.error is not None:
-                error = max(value - (low.value - low.error), high.value + high.error - value)
-            source = high.source if error is None else f"{high.source}; the condition cuts a group of neighbours"
-            count = CountAnswer(value=value, error=error, source=source)
+        count: CountAnswer = cells.counted(
+            lambda mask, certain: self.synthetic.count_where(cells.columns, mask, confidence=certain), confidence
+        )
         if count.error is not None:
-            return count
+            note = "" if cells.exact else "; the condition cuts a group of neighbours"
+            return replace(count, source=f"{count.source}{note}")
         row_total = max(self.synthetic.fitted.total, 1.0)
         # 3/ε is about the 95 % half-width of Laplace noise of scale 1/ε: ln 20 ≈ 3
         price = 3 / (0.01 * row_total)
         advice = f"{count.source}; ask directly: COUNT(*) to within ±1 % of all rows costs about ε={shown(price)}"
-        return CountAnswer(value=count.value, error=None, source=advice)
+        return replace(count, source=advice)
 
     @property
     def quality(self) -> Certificate | None:
         """The certified distance of every pair of columns from the data; None if no certificate was bought."""
         return self.synthetic.quality
-
-    @property
-    def measurements(self) -> bytes:
-        """The measurements, as they are stored with the receipt."""
-        return self.kept
 
     def save(self, path: str | Path, *, rows: int | None = None, seed: int = 0) -> None:
         """Write the rows as .csv or .parquet."""
@@ -176,10 +161,10 @@ class SyntheticRelease(WholeRelease):
                     pq.write_table(table, target)
             case ".csv":
                 arrow_csv = optional("pyarrow.csv", "arrow")
-                header = io.StringIO()
-                csv.writer(header, lineterminator="\n").writerow(table.column_names)
+                # without quotes around the names, which Arrow's own header has
+                header = ",".join(map(files.cell, table.column_names)) + "\n"
                 with writing(str(target)), target.open("wb") as file:
-                    file.write(header.getvalue().encode())
+                    file.write(header.encode())
                     arrow_csv.write_csv(table, file, arrow_csv.WriteOptions(include_header=False))
             case _:
                 raise InvalidValueError("path", got=str(path), allowed="a name that ends in .csv or .parquet")

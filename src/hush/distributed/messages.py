@@ -1,7 +1,5 @@
 """Signed messages of a secure sum, the keys behind them, and how a secret is shared.
 
-**Signed messages of a secure sum, and the keys behind them.**
-
 A message is JSON with a kind, a sender, a body and the sender's Ed25519 signature over the session's digest, the kind,
 the sender and the body. A message of another session, of somebody else, of another kind or changed on its way does not
 verify. Every kind is taken once per sender, so that a replayed message changes nothing.
@@ -154,17 +152,11 @@ def rebuild(pieces: Mapping[int, int]) -> bytes | None:
     """Return the secret behind at least as many pieces as its threshold, None where they do not belong together."""
     # Lagrange's interpolation at 0. Pieces that do not belong together give a random field element of 521 bits, which
     # has 256 bits with probability 2⁻²⁶⁵.
-    secret = sum(piece * weight for piece, weight in zip(pieces.values(), _weights(tuple(pieces)), strict=True)) % PRIME
-    return secret.to_bytes(_SECRET_BYTES) if secret < 2 ** (8 * _SECRET_BYTES) else None
-
-
-def _weights(holders: tuple[int, ...]) -> list[int]:
-    """Return Lagrange's coefficients at 0."""
-    weights = []
-    for x in holders:
+    secret = 0
+    for x, piece in pieces.items():
         above, below = 1, 1
-        for holder in holders:
-            if holder != x:
-                above, below = above * holder % PRIME, below * (holder - x) % PRIME
-        weights.append(above * pow(below, -1, PRIME) % PRIME)
-    return weights
+        for holder in pieces.keys() - {x}:
+            above, below = above * holder % PRIME, below * (holder - x) % PRIME
+        secret += piece * above * pow(below, -1, PRIME)
+    secret %= PRIME
+    return secret.to_bytes(_SECRET_BYTES) if secret < 2 ** (8 * _SECRET_BYTES) else None

@@ -34,7 +34,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hush.core import InvalidValueError
 from hush.distributed.messages import Message
 from hush.distributed.party import Aggregator, NoisySum, Party
 from hush.distributed.session import AGGREGATOR, AggregationError, Session
@@ -124,35 +123,40 @@ class _Room:
         """Accept connections until every party has advertised, or the time is over."""
         strangers: list[_Line] = []
         first: dict[str, Message] = {}
+        keys, digest = self.session.parties, self.session.digest
         deadline = time.monotonic() + self.seconds
-        while len(first) < len(self.session.parties) and time.monotonic() < deadline:
+        while len(first) < len(keys) and time.monotonic() < deadline:
             ready = _readable([self.server, *(line.socket for line in strangers)], deadline)
             for line in [line for line in strangers if line.socket in ready]:
-                message = _greeting(line, self.session)
-                if message is None:
-                    continue
+                try:
+                    if (message := line.receive()) is None:
+                        continue
+                    message.check("advertise", session=digest, key=keys.get(message.sender, b""))
+                except AggregationError:
+                    message = None
                 strangers.remove(line)
-                if isinstance(message, Message) and message.sender not in first:
+                if message is not None and message.sender not in first:
                     first[message.sender], self.lines[message.sender] = message, line
                 else:
                     line.socket.close()
             if self.server in ready:
                 connection, _ = self.server.accept()
                 strangers.append(_Line(connection, _largest(self.session)))
-            if len(strangers) > _MOST_STRANGERS + len(self.session.parties):
+            if len(strangers) > _MOST_STRANGERS + len(keys):
                 # Whoever has waited longest without a word makes room, so that idle connections keep nobody out.
                 strangers.pop(0).socket.close()
         for line in strangers:
             line.socket.close()
         return list(first.values())
 
-    def send(self, messages: Mapping[str, Message]) -> None:
-        for party, message in messages.items():
-            if party in self.lines:
-                try:
-                    self.lines[party].send(message, time.monotonic() + self.seconds)
-                except OSError:
-                    self.drop(party)
+    def send(self, message: Message | Mapping[str, Message]) -> None:
+        """Send everybody a message, or each party its own."""
+        own = dict.fromkeys(self.lines, message) if isinstance(message, Message) else message
+        for party in self.lines.keys() & own.keys():
+            try:
+                self.lines[party].send(own[party], time.monotonic() + self.seconds)
+            except OSError:
+                self.drop(party)
 
     def drop(self, party: str) -> None:
         self.lines.pop(party).socket.close()
@@ -179,18 +183,6 @@ class _Room:
         return [message for party, message in received.items() if message.sender == party]
 
 
-def _greeting(line: _Line, session: Session) -> Message | bool | None:
-    """Return a stranger's first message; None while it is incomplete, False if it is not a party's."""
-    try:
-        message = line.receive()
-        if message is None:
-            return None
-        key = session.parties.get(message.sender)
-        return message.check("advertise", session=session.digest, key=key) if key else False
-    except AggregationError:
-        return False
-
-
 def aggregate(
     session: Session,
     key: bytes,
@@ -205,39 +197,31 @@ def aggregate(
     ``transcript`` takes the digests and signatures of all messages.
     """
     room = _Room(session, server, seconds)
-    try:
+    with server:
         aggregator = Aggregator(session, key=key)
-    except InvalidValueError:
-        server.close()
-        raise
-
-    def all_of(message: Message) -> dict[str, Message]:
-        return dict.fromkeys(room.lines, message)
-
-    try:
-        steps: Sequence[tuple[str, Callable[[Sequence[Message]], Any]]] = (
-            ("keys", aggregator.roster),
-            ("secrets", aggregator.pieces),
-            ("vectors", aggregator.survivors),
-            ("confirmations", aggregator.confirmations),
-        )
-        for step, take in steps:
-            answers = room.gather() if step == "keys" else room.answers()
-            progress(step, len(answers))
-            reply = take(answers)
-            room.send(reply if isinstance(reply, dict) else all_of(reply))
-        answers = room.answers()
-        progress("unmasking", len(answers))
-        total = aggregator.unmask(answers)
-        digest = hashlib.sha256(json.dumps(aggregator.transcript).encode()).hexdigest()
-        body = {"values": total.values.tolist(), "survivors": list(total.survivors), "transcript": digest}
-        room.send(all_of(aggregator.say("result", body)))
-        return total
-    finally:
-        if transcript is not None:
-            transcript.extend(aggregator.transcript)
-        for open_socket in (*(line.socket for line in room.lines.values()), server):
-            open_socket.close()
+        steps: Mapping[str, Callable[[Sequence[Message]], Any]] = {
+            "keys": aggregator.roster,
+            "secrets": aggregator.pieces,
+            "vectors": aggregator.survivors,
+            "confirmations": aggregator.confirmations,
+        }
+        try:
+            for step, take in steps.items():
+                answers = room.gather() if step == "keys" else room.answers()
+                progress(step, len(answers))
+                room.send(take(answers))
+            answers = room.answers()
+            progress("unmasking", len(answers))
+            total = aggregator.unmask(answers)
+            digest = hashlib.sha256(json.dumps(aggregator.transcript).encode()).hexdigest()
+            body = {"values": total.values.tolist(), "survivors": list(total.survivors), "transcript": digest}
+            room.send(aggregator.say("result", body))
+            return total
+        finally:
+            if transcript is not None:
+                transcript.extend(aggregator.transcript)
+            for line in room.lines.values():
+                line.socket.close()
 
 
 def join(

@@ -51,24 +51,17 @@ from hush.distributed.session import AGGREGATOR, AggregationError, Session
 _PIECE = 66  # bytes of a field element of 521 bits
 
 
+def _broken(why: str) -> AggregationError:
+    """Return the error that ends a run."""
+    return AggregationError(f"{why}. Nothing was revealed. No sum is released; begin a new session")
+
+
 class Party:
     """One party; each step is taken once, in order.
 
-    Parameters
-    ----------
-    session
-        What was agreed upon.
-    name
-        This party's name in the session.
-    key
-        Its Ed25519 private key.
-    values
-        Its counters: whole numbers, moved into [-bound, bound].
-    before_masking
-        Called when all is checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
+    ``values`` are its counters: whole numbers, moved into [-bound, bound]. ``before_masking`` is called when all is
+    checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
 
-    Examples
-    --------
     >>> from hush.distributed import Session, new_key
     >>> keys = {name: new_key() for name in ("north", "south")}
     >>> public = {name: key[1] for name, key in keys.items()}
@@ -104,9 +97,7 @@ class Party:
 
     def _next(self, step: int) -> None:
         if self._step != step:
-            raise AggregationError(
-                f"{self.name!r} was asked for a step of the secure sum twice or out of order; nothing was revealed"
-            )
+            raise _broken(f"{self.name!r} was asked for a step twice or out of order")
         self._step += 1
 
     def _say(self, kind: str, body: Any) -> Message:
@@ -115,21 +106,19 @@ class Party:
     def _heard(self, message: Message, kind: str) -> Any:
         """Return the body of a message of the aggregator."""
         if message.sender != AGGREGATOR:
-            raise AggregationError("a message that should be the aggregator's is somebody else's; nothing was revealed")
+            raise _broken("a message that should be the aggregator's is somebody else's")
         return message.check(kind, session=self.session.digest, key=self.session.aggregator).body
 
     def _of_party(self, data: Any, kind: str) -> Message:
         message = Message.from_bytes(data.encode() if isinstance(data, str) else b"")
         if message.sender not in self.session.parties:
-            raise AggregationError(f"{message.sender!r} is no party of session {self.session.name!r}")
+            raise _broken(f"{message.sender!r} is no party of session {self.session.name!r}")
         return message.check(kind, session=self.session.digest, key=self.session.parties[message.sender])
 
     def _enough(self, names: Sequence[str]) -> None:
         if len(names) < self.session.survivors:
-            raise AggregationError(
-                f"only {len(names)} of {len(self.session.parties)} parties are left; the noise needs "
-                f"{self.session.survivors}. {self.name!r} reveals nothing; begin a new session"
-            )
+            left = f"only {len(names)} of {len(self.session.parties)} parties are left"
+            raise _broken(f"{left}, and the noise needs {self.session.survivors}")
 
     def advertise(self) -> Message:
         """Return this party's fresh public keys."""
@@ -147,7 +136,7 @@ class Party:
                 self._talk[message.sender] = bytes.fromhex(message.body["talk"])
                 self._masks[message.sender] = bytes.fromhex(message.body["mask"])
         if len(self._talk) != len(advertised) or self._masks.get(self.name) != self._public_mask:
-            raise AggregationError("the roster names a party twice or lacks this one; nothing was revealed")
+            raise _broken("the roster names a party twice or lacks this one")
         self._enough(list(self._talk))
         self._roster = hashlib.sha256("".join(sorted(message.digest for message in advertised)).encode()).hexdigest()
         numbers = {party: number for party, number in self.session.numbers().items() if party in self._talk}
@@ -181,14 +170,14 @@ class Party:
             pieces = dict(self._heard(sealed, "pieces"))
         for party, data in pieces.items():
             if party == self.name or party not in self._talk:
-                raise AggregationError("pieces came from a party that is not on the roster; nothing was revealed")
+                raise _broken("pieces came from a party that is not on the roster")
             try:
                 cipher, purpose = self._channel(party, self.name)
                 piece = cipher.decrypt(bytes(12), bytes.fromhex(data), purpose)
             except (InvalidTag, ValueError, TypeError):
                 piece = b""
             if len(piece) != 2 * _PIECE:
-                raise AggregationError(f"the pieces of {party!r} do not decrypt; begin a new session without it")
+                raise _broken(f"the pieces of {party!r} do not decrypt")
             self._pieces[party] = int.from_bytes(piece[:_PIECE]), int.from_bytes(piece[_PIECE:])
         self._enough(list(self._pieces))
         self._before_masking()
@@ -208,7 +197,7 @@ class Party:
             names = [str(name) for name in self._heard(survivors, "survivors")]
         # One order only: parties who agree on the list sign the same bytes.
         if names != sorted(set(names)) or self.name not in names or not set(names) <= set(self._pieces):
-            raise AggregationError("the list of survivors is not a list of parties with this one; nothing was revealed")
+            raise _broken("the list of survivors is not a list of parties with this one")
         self._enough(names)
         self._list = names
         return self._say("confirm", self._view())
@@ -223,16 +212,10 @@ class Party:
         with well_formed("confirmations"):
             signed = [self._of_party(data, "confirm") for data in self._heard(confirmations, "confirmations")]
         if any(message.body != self._view() for message in signed):
-            raise AggregationError(
-                "two rosters or lists of survivors are about, or a signature of another run: the aggregator lies; "
-                "nothing was revealed"
-            )
+            raise _broken("the aggregator lies: two rosters or lists of survivors are about, or one of another run")
         signers = {message.sender for message in signed} & set(self._list)
         if len(signers) < self.session.quorum:
-            raise AggregationError(
-                f"{len(signers)} parties signed the list of survivors where {self.session.quorum} must; "
-                "nothing was revealed"
-            )
+            raise _broken(f"{len(signers)} parties signed the list of survivors where {self.session.quorum} must")
         seeds = {party: f"{self._pieces[party][1]:x}" for party in self._list}
         masks = {party: f"{piece[0]:x}" for party, piece in self._pieces.items() if party not in seeds}
         return self._say("reveal", {"seeds": seeds, "masks": masks})
@@ -244,9 +227,7 @@ def well_formed(kind: str) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise AggregationError(
-            f"a message ({kind}) has not the form that it must have; nothing was revealed, no sum is released"
-        ) from None
+        raise _broken(f"a message ({kind}) has not the form that it must have") from None
 
 
 def self_mask(seed: bytes, session: Session) -> npt.NDArray[np.uint64]:
@@ -270,15 +251,12 @@ def _words(key: bytes, length: int) -> npt.NDArray[np.uint64]:
 
 def _counters(values: Any, session: Session) -> npt.NDArray[np.int64]:
     """Return a party's counters, clamped to the bound; an error may name their number, which is public."""
-    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
-        moved = np.clip(values.astype(np.int64), -session.bound, session.bound)
-    else:
-        entries = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        try:
-            integers = [integer(value, "values") for value in entries]
-        except InvalidValueError:
-            raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
-        moved = np.array([max(-session.bound, min(session.bound, value)) for value in integers], dtype=np.int64)
+    entries = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    try:
+        integers = [integer(value, "values") for value in entries]
+    except InvalidValueError:
+        raise InvalidValueError("values", got="something else", allowed="whole numbers only") from None
+    moved = np.array([max(-session.bound, min(session.bound, value)) for value in integers], dtype=np.int64)
     if len(moved) != session.length:
         raise InvalidValueError("values", got=f"{len(moved)} counters", allowed=f"{session.length} counters")
     return moved
@@ -345,15 +323,13 @@ class Aggregator:
         allowed, received = set(among), {}
         for message in messages:
             if message.sender not in allowed or message.sender in received:
-                raise AggregationError(f"{message.sender!r} sent a message ({kind}) twice, or is no party of this step")
+                raise _broken(f"{message.sender!r} sent a message ({kind}) twice, or is no party of this step")
             key = self.session.parties[message.sender]
             received[message.sender] = self._note(message.check(kind, session=self.session.digest, key=key))
         needed = {"confirm": self.session.quorum, "reveal": self.session.threshold}.get(kind, self.session.survivors)
         if len(received) < needed:
-            raise AggregationError(
-                f"only {len(received)} of {len(self.session.parties)} parties are left at step {kind!r}; "
-                f"{needed} must be. No sum is released; begin a new session"
-            )
+            left = f"only {len(received)} of {len(self.session.parties)} parties are left at step {kind!r}"
+            raise _broken(f"{left}, and {needed} must be")
         return received
 
     def roster(self, messages: Iterable[Message]) -> Message:
@@ -370,7 +346,7 @@ class Aggregator:
             self._sealed = {party: dict(message.body["pieces"]) for party, message in received.items()}
             self._seeds = {party: message.body["seed"] for party, message in received.items()}
         if any(set(sealed) != set(self._mask_keys) - {party} for party, sealed in self._sealed.items()):
-            raise AggregationError("a party did not share its secrets with all others; no sum is released")
+            raise _broken("a party did not share its secrets with all others")
         return {
             party: self.say("pieces", {v: sealed[party] for v, sealed in self._sealed.items() if v != party})
             for party in self._sealed
@@ -384,8 +360,7 @@ class Aggregator:
             except (ValueError, TypeError):
                 data = b""
             if len(data) != 8 * self.session.length:
-                got = f"{len(data) // 8} counters" if len(data) % 8 == 0 else "parts of counters"
-                raise AggregationError(f"{party!r} sent {got}; the session has {self.session.length}")
+                raise _broken(f"{party!r} sent {len(data) / 8:g} counters where the session has {self.session.length}")
             self._vectors[party] = np.frombuffer(data, dtype="<u8").astype(np.uint64)
         return self.say("survivors", sorted(self._vectors))
 
@@ -402,14 +377,14 @@ class Aggregator:
         for party in names:
             seed = self._rebuilt(received, "seeds", party)
             if hashlib.sha256(seed).hexdigest() != self._seeds[party]:
-                raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
+                raise _broken(f"the pieces of {party!r} do not belong together")
             # Arithmetic modulo 2⁶⁴: masks that are added and taken away cancel exactly.
             total = total + self._vectors[party] - self_mask(seed, self.session)
         # Parties that shared secrets and then sent no vector: their masks are in the others' vectors still.
         for party in set(self._sealed) - set(names):
             secret = X25519PrivateKey.from_private_bytes(self._rebuilt(received, "masks", party))
             if secret.public_key().public_bytes_raw() != self._mask_keys[party]:
-                raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
+                raise _broken(f"the pieces of {party!r} do not belong together")
             # The survivors' masks towards this party are the negatives of its own towards them.
             for survivor in names:
                 total = total + pairwise_mask(secret, self._mask_keys[survivor], party, survivor, self.session)
@@ -421,8 +396,8 @@ class Aggregator:
         try:
             pieces = {self._numbers[u]: int(message.body[kind][party], 16) for u, message in received.items()}
         except (KeyError, ValueError, TypeError):
-            raise AggregationError(f"a piece of {party!r} is missing or malformed; no sum is released") from None
+            raise _broken(f"a piece of {party!r} is missing or malformed") from None
         needed = dict(list(pieces.items())[: self.session.threshold])
         if any(not 0 <= piece < PRIME for piece in needed.values()) or (secret := rebuild(needed)) is None:
-            raise AggregationError(f"the pieces of {party!r} do not belong together; no sum is released")
+            raise _broken(f"the pieces of {party!r} do not belong together")
         return secret

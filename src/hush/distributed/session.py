@@ -40,7 +40,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from fractions import Fraction
 from typing import Any
 
 from hush.core import HushError, InvalidValueError, Number, fraction_between, integer, positive
@@ -60,86 +59,53 @@ class AggregationError(HushError):
     code = "aggregation"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One secure sum: its parties, limits and privacy.
-
-    Parameters
-    ----------
-    name
-        A name that is used once; the same parties' next sum has another.
-    parties
-        Each party's name and Ed25519 public key (32 bytes).
-    aggregator
-        The aggregator's Ed25519 public key.
-    dropouts, colluding
-        How many parties may drop out, and how many may pool what they know with the aggregator.
-    length
-        How many counters the vectors have.
-    sensitivity
-        How much one person can change all counters of all parties together, in ℓ₁.
-    epsilon, delta
-        The privacy of the released sums. Without ``delta`` it is pure.
-    bound
-        The largest absolute value of a party's counter; larger ones are moved to it.
-    """
+    """One secure sum: its parties, limits and privacy."""
 
     name: str
+    """A name that is used once; the same parties' next sum has another."""
     parties: Mapping[str, bytes]
+    """Each party's name and Ed25519 public key (32 bytes)."""
     aggregator: bytes
-    dropouts: int
-    colluding: int
-    length: int
-    sensitivity: int
-    epsilon: Fraction
-    delta: Fraction | None
-    bound: int
-    digest: bytes = field(compare=False, repr=False)
+    dropouts: int = 0
+    """How many parties may drop out."""
+    colluding: int = 0
+    """How many parties may pool their knowledge with the aggregator's."""
+    length: int = 1
+    """How many counters the vectors have."""
+    sensitivity: int = 1
+    """How much one person can change all counters of all parties together, in ℓ₁."""
+    epsilon: Number
+    delta: Number | None = None
+    """With it the released sums are (ε, δ)-private; without it their privacy is pure."""
+    bound: int = 2**31
+    """The largest absolute value of a party's counter; larger ones are moved to it."""
+    digest: bytes = field(init=False, compare=False, repr=False)
     """SHA-256 of the session: a part of every signature."""
-    share: LaplaceShare | SkellamShare = field(compare=False, repr=False)
+    share: LaplaceShare | SkellamShare = field(init=False, compare=False, repr=False)
     """The share of noise that each party adds to each counter."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        parties: Mapping[str, bytes],
-        aggregator: bytes,
-        dropouts: int = 0,
-        colluding: int = 0,
-        length: int = 1,
-        sensitivity: int = 1,
-        epsilon: Number,
-        delta: Number | None = None,
-        bound: int = 2**31,
-    ) -> None:
-        if not isinstance(name, str) or not 0 < len(name) <= 200:
-            raise InvalidValueError("name", got=name, allowed="a text of 1 to 200 characters")
-        keys = _public_keys(parties, aggregator)
-        total = len(keys)
-        lost = integer(dropouts, "dropouts", minimum=0)
-        pooled = integer(colluding, "colluding", minimum=0)
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not 0 < len(self.name) <= 200:
+            raise InvalidValueError("name", got=self.name, allowed="a text of 1 to 200 characters")
+        keys = _public_keys(self.parties, self.aggregator)
+        total, lost = len(keys), integer(self.dropouts, "dropouts", minimum=0)
+        pooled = integer(self.colluding, "colluding", minimum=0)
         if pooled > total - 2 * lost - 1 or total - lost - pooled < 2:
             raise InvalidValueError(
                 "colluding",
-                got=colluding,
+                got=pooled,
                 allowed=f"at most parties - 2·dropouts - 1 = {total - 2 * lost - 1}, with two honest parties left",
                 hint="Add parties, or tolerate fewer dropouts or colluding parties.",
             )
-        assign(
-            self,
-            name=name,
-            parties=keys,
-            aggregator=aggregator,
-            dropouts=lost,
-            colluding=pooled,
-            length=integer(length, "length", minimum=1, maximum=_MOST_COUNTERS),
-            sensitivity=integer(sensitivity, "sensitivity", minimum=1, maximum=10**6),
-            epsilon=positive(epsilon, "epsilon"),
-            delta=None if delta is None else fraction_between(delta, "delta"),
-            # All counters together stay far below 2⁶³, which leaves room for the noise: sums are taken modulo 2⁶⁴.
-            bound=integer(bound, "bound", minimum=1, maximum=_LARGEST_SUM // total // 4),
-        )
+        # All counters together stay far below 2⁶³, which leaves room for the noise: sums are taken modulo 2⁶⁴.
+        bound = integer(self.bound, "bound", minimum=1, maximum=_LARGEST_SUM // total // 4)
+        length = integer(self.length, "length", minimum=1, maximum=_MOST_COUNTERS)
+        moved = integer(self.sensitivity, "sensitivity", minimum=1, maximum=10**6)
+        delta = None if self.delta is None else fraction_between(self.delta, "delta")
+        assign(self, parties=keys, dropouts=lost, colluding=pooled, length=length, sensitivity=moved, bound=bound)
+        assign(self, epsilon=positive(self.epsilon, "epsilon"), delta=delta)
         # Made once: every signature needs the digest, and limits of the noise are told before a run begins.
         assign(self, share=self._share(), digest=hashlib.sha256(self.to_json().encode()).digest())
 
@@ -220,18 +186,13 @@ def _public_keys(parties: Mapping[str, bytes], aggregator: bytes) -> dict[str, b
     """Return the parties' keys in the order of names; refuse names or keys that could be confused."""
     integer(len(parties), "parties", minimum=2, maximum=10**4)
     for name in parties:
-        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            allowed = f"names of 1 to {_LONGEST_NAME} printable characters"
+        short = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
+        if not short or not name.isprintable() or name == AGGREGATOR:
+            allowed = f"names of 1 to {_LONGEST_NAME} printable characters, none of them {AGGREGATOR!r}"
             raise InvalidValueError("parties", got=name, allowed=allowed)
-        if name == AGGREGATOR:
-            raise InvalidValueError("parties", got=name, allowed="any other name: this one is the aggregator's")
     keys = [*parties.values(), aggregator]
-    for key in keys:
-        if not isinstance(key, bytes) or len(key) != 32:
-            raise InvalidValueError("parties", got=key, allowed="public keys of 32 bytes each")
     # Whoever holds one key under two names would count as two parties, and as two signatures of a quorum.
-    if len(set(keys)) < len(keys):
-        raise InvalidValueError(
-            "parties", got="a key twice", allowed="a different public key for every party and for the aggregator"
-        )
+    if not all(isinstance(key, bytes) and len(key) == 32 for key in keys) or len(set(keys)) < len(keys):
+        allowed = "a different public key of 32 bytes for every party and for the aggregator"
+        raise InvalidValueError("parties", got=keys, allowed=allowed)
     return dict(sorted(parties.items()))

@@ -76,24 +76,14 @@ class _Share:
 
 @dataclass(frozen=True, slots=True, init=False)
 class LaplaceShare(_Share):
-    """One party's share of discrete Laplace noise: pure ε as long as ``honest`` of the ``parties`` add theirs.
-
-    Parameters
-    ----------
-    sensitivity
-        How much one person can change the sum of integers: a whole number.
-    epsilon
-        The privacy that the shares of the honest parties give together.
-    parties
-        How many add a share.
-    honest
-        How many of these are counted upon neither to drop out nor to tell their share; all by default.
-    """
+    """One party's share of discrete Laplace noise: pure ε as long as ``honest`` of the ``parties`` add theirs."""
 
     sensitivity: int
+    """How much one person can change the sum of integers."""
     epsilon: Fraction
     parties: int
     honest: int
+    """How many parties are counted upon neither to drop out nor to tell their share; all by default."""
 
     def __init__(self, *, sensitivity: int = 1, epsilon: Number, parties: int, honest: int | None = None) -> None:
         total, counted = _counts(parties, honest)
@@ -207,7 +197,8 @@ class SkellamShare(_Share):
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> int | npt.NDArray[Any]:
         """Draw one share, or an array of independent shares for a vector of counters."""
-        return noise.skellam(self.honest_variance / self.honest, size)
+        share: int | npt.NDArray[Any] = noise.skellam(self.honest_variance / self.honest, size)
+        return share
 
     @property
     def variance(self) -> float:

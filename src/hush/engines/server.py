@@ -4,7 +4,7 @@ They are simpler than the embedded one. Nothing is kept of a question for the ne
 by which to see that it changed.
 
 **One question is one transaction.** All of its statements see the same rows, and nothing is written: lists of public
-keys and chosen keys are parameters (`ArrayLists`).
+keys and chosen keys are parameters.
 
 **Private keys.** The main statement's groups come as a stream, some thousand at a time. Of each part the numbers of
 units are shown to whoever chooses (`Choose`), and only the chosen groups are held.
@@ -18,8 +18,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from itertools import count
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,40 +26,19 @@ import numpy.typing as npt
 from hush.engines.duckdb.connection import DuckDBSession, Watchdog
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
-from hush.engines.sql.keys import CHOSEN_PARAMETER, NUMBER, Axis, numbered_values
-from hush.engines.sql.nodes import From, ParameterRows, Scalar, Select, integer, read, select
+from hush.engines.sql.keys import Lists
+from hush.engines.sql.nodes import From, Scalar, Select, integer, read, select
 from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.engines.sql.render import Statement, render
-from hush.engines.sql.statements import Columns, Groups, ReleasedStatement, Row, Statements
-from hush.engines.sql.values import SqlType
+from hush.engines.sql.statements import Columns, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.engines.unread import Unread, count_cells
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
-from hush.query.types import Value
 
 AT_ONCE = 2**14
 """How many groups with private keys are looked at together."""
-_QUESTIONS = count(1)
 _UTC = "SET TimeZone = 'UTC'"
-
-
-class ArrayLists:
-    """The lists of one question, as parameters: two arrays each, of values and of their numbers."""
-
-    def __init__(self) -> None:
-        self.views = f"hush_{next(_QUESTIONS)}"
-        self.parameters: dict[int, list[Any]] = {}
-        self._known: dict[tuple[Sequence[Value], SqlType], int] = {}
-
-    def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
-        """Return a list to select values k and numbers c from; of values that are one number the first."""
-        number = self._known.get((axis.values, form))
-        if number is None:
-            number = self._known[axis.values, form] = len(self.parameters) + 1
-            numbers = numbered_values(axis, form)
-            self.parameters[number], self.parameters[number + 1] = list(numbers), list(numbers.values())
-        return ParameterRows(((number, form.value), (number + 1, "INTEGER")), label, ("k", "c"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,18 +80,15 @@ class Server(Protocol):
         """End the connections."""
 
 
-class StoredColumn(Protocol):
-    """A column as a server stores it."""
+class StoredColumn(NamedTuple):
+    """A column as a server stores it: its own name of the type, and the expression that reads it with a neutral type.
 
-    @property
-    def type(self) -> str:
-        """The server's own name of its type."""
+    None where hush does not read it. A unit, or a key to one, is read as a ``key``.
+    """
 
-    def read(self, *, identifies: bool = False) -> tuple[Scalar, str] | None:
-        """Return the expression that reads it and its neutral type; None where hush does not read it.
-
-        A unit, or a key to one, ``identifies``.
-        """
+    type: str
+    cell: tuple[Scalar, str] | None
+    key: tuple[Scalar, str] | None
 
 
 class ServerConnection(SqlConnection):
@@ -145,8 +120,8 @@ class ServerConnection(SqlConnection):
 
     def _read(self, table: str, keys: Collection[str] = ()) -> dict[str, tuple[Scalar | None, str]]:
         """Return the expression that reads each column, if there is one, and its type."""
-        read = {label: stored.read(identifies=label in keys) for label, stored in self._stored[table].items()}
-        return {label: how or (None, self._stored[table][label].type) for label, how in read.items()}
+        stored = self._stored[table].items()
+        return {label: (its.key if label in keys else its.cell) or (None, its.type) for label, its in stored}
 
     def register(self, schema: Schema) -> Catalogue:
         """Return the query that stands for each table: it casts the server's types to those all engines share."""
@@ -179,19 +154,11 @@ class ServerConnection(SqlConnection):
             unread[table] = counted._replace(shared_keys=shared)
         return unread
 
-    def lists(self) -> ArrayLists:
-        return ArrayLists()
-
     def public(self, query: Select) -> list[Row]:
         with self.server.transaction() as transaction:
-            return transaction.fetch(render(query, self.dialect, views=f"hush_{next(_QUESTIONS)}", limited=False), {})
+            return transaction.fetch(render(query, self.dialect, views=Lists().views, limited=False), {})
 
-    def resolve(
-        self,
-        statements: Sequence[Statement],
-        released: ReleasedStatement | None = None,  # noqa: ARG002 - DuckDB computes it, as it does everywhere
-        keys: Select | None = None,  # noqa: ARG002 - chosen keys are parameters
-    ) -> None:
+    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:  # noqa: ARG002
         if max((len(statement.text) for statement in statements), default=0) > self.dialect.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
@@ -211,28 +178,19 @@ class ServerConnection(SqlConnection):
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Choose groups from the stream of all, and compute the other statistics of the chosen ones."""
-        main, parameters = prepared.main, prepared.rows.lists.parameters
+        main = prepared.main
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
         units, groups_wanted = main.labels.index("units"), []
         with self.server.transaction() as transaction:
-            for batch in transaction.stream(main, parameters, AT_ONCE):
+            for batch in transaction.stream(main, prepared.rows.lists.parameters, AT_ONCE):
                 counts = np.array([int(row[units]) for row in batch], dtype=np.int64)
                 picked = np.ones(len(batch), dtype=np.bool_) if choose is None else choose(counts)
                 groups_wanted += [row for row, is_chosen in zip(batch, picked.tolist(), strict=True) if is_chosen]
-            key_count = len(prepared.rows.keys)
             # by key, NULL last, so that the answer does not show the server's own order
             groups_wanted.sort(
-                key=lambda row: tuple((cell is None, 0 if cell is None else cell) for cell in row[:key_count])
+                key=lambda row: [(cell is None, 0 if cell is None else cell) for cell in row[: len(prepared.rows.keys)]]
             )
-            key_lists: dict[int, list[Any]] = {CHOSEN_PARAMETER: list(range(len(groups_wanted)))}
-            key_lists |= {
-                CHOSEN_PARAMETER + 1 + index: [row[index] for row in groups_wanted] for index in range(key_count)
-            }
-            # fetched one by one inside the transaction, so all statements see the rows that the groups came from
-            results = (transaction.fetch(statement, {**parameters, **key_lists}) for statement in prepared.others)
-            groups = Groups(keys=[row[:key_count] for row in groups_wanted], grouped=True)
-            numbered = [(index, *row) for index, row in enumerate(groups_wanted)]
-            return groups.exact(prepared, [NUMBER, *main.labels], numbered, results)
+            return prepared.chosen(groups_wanted, transaction.fetch)
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         labels = prepared.statement.labels

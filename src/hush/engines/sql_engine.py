@@ -25,7 +25,7 @@ from hush.engines.protocol import Choose, CodedRows, Effort, Exact, Pace
 from hush.engines.public_tables import public_axes, with_public_ranges
 from hush.engines.sql.bounding import FreshRows, Reads
 from hush.engines.sql.dialect import Dialect
-from hush.engines.sql.keys import Lists, every_key, size
+from hush.engines.sql.keys import Lists, size
 from hush.engines.sql.nodes import Select
 from hush.engines.sql.relations import UNIT, Bounds, Catalogue, unit_type
 from hush.engines.sql.render import Statement, render
@@ -85,21 +85,12 @@ class SqlConnection(ABC):
         return None
 
     @abstractmethod
-    def lists(self) -> Lists:
-        """Return lists for a new question."""
-
-    @abstractmethod
     def public(self, query: Select) -> list[Row]:
         """Run a query over public tables."""
 
     @abstractmethod
-    def resolve(
-        self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
-    ) -> None:
-        """Let the engine resolve statements without running them, and refuse those that it cannot.
-
-        ``keys`` stands for the private keys that some of them read once these are chosen.
-        """
+    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
+        """Let the engine resolve statements without running them, and refuse those that it cannot."""
 
     @abstractmethod
     def results(self, prepared: Statements) -> Sequence[list[Row]]:
@@ -177,7 +168,7 @@ class SqlEngine:
         spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
         axes, shown = public_axes(plan.exact_query, catalogue, fetch)
         reads = Reads.of([*plan.exact_query.statistics, *[draw.choices[0] for draw in plan.draws]])
-        lists = self.connection.lists()
+        lists = Lists()
 
         def write(bounds: Bounds) -> tuple[tuple[FreshRows, Any], Cost]:
             # everything is written anew for other bounds: how much of a text is read is part of each statement
@@ -215,10 +206,7 @@ class SqlEngine:
     def prepare(self, plan: Plan) -> Statements:
         """Return all statements that a plan may need, which the engine understands."""
         prepared = self.render(plan)
-        # other statements read chosen keys, of which there are none before the charge: all keys stand in for them
-        private = plan.exact_query.count_units and prepared.main is not None and prepared.others
-        keys = every_key(prepared.main.query, prepared.rows.keys) if private and prepared.main is not None else None
-        self.connection.resolve(prepared.statements, prepared.released, keys)
+        self.connection.resolve(prepared.statements, prepared.released)
         return prepared
 
     def execute(self, prepared: Statements, choose: Choose | None = None) -> Exact:
@@ -251,7 +239,7 @@ class SqlEngine:
         """
         self.connection.refresh()
         spread = check_fanout(plan.relation, self._catalogue, self.connection.public)
-        lists, kind = self.connection.lists(), unit_type(self._catalogue)
+        lists, kind = Lists(), unit_type(self._catalogue)
 
         def write(bounds: Bounds) -> tuple[Select, Cost]:
             query, rows = coded_statement(plan, self._catalogue, self._salt, lists, kind, bounds, unit_key)

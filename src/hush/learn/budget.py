@@ -20,7 +20,7 @@ The events depend on ε and δ alone, so the price is known before a row is read
 Each row adds 1 to at most one level of each column, so a histogram of one column has sensitivity 1, and the noise is an
 ideal Gaussian rounded to whole numbers: rounding is post-processing, so its price is the continuous Gaussian's.
 
->>> looks = Looks.take([np.array([0, 0, 1])], [2], mu_squared=Fraction(10**6))
+>>> looks = Looks.take([np.array([0, 0, 1])], [2], mu_squared=Fraction(10**6), weights=[Fraction(1)])
 >>> [np.round(counts, 0).tolist() for counts in looks.counts], round(looks.rows)
 ([[2.0, 1.0]], 3)
 """
@@ -126,34 +126,11 @@ def gaussian_budget(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 def _largest(event: Callable[[Fraction], Event], epsilon: Fraction, delta: Fraction, *, digits: int) -> Fraction:
     """Return the largest decimal total with an event that is certified to be (ε, δ)."""
-    priced: dict[Fraction, float] = {}
 
-    def needs(total: Fraction) -> float:
-        if total not in priced:
-            priced[total] = compose([event(total)]).epsilon(delta, strict=False).upper
-        return priced[total]
+    def affordable(total: Fraction) -> bool:
+        return compose([event(total)]).epsilon(delta, strict=False).upper <= epsilon
 
-    return largest_decimal(lambda total: needs(total) <= epsilon, digits=digits, near=_guess(needs, epsilon, delta))
-
-
-def _guess(needs: Callable[[Fraction], float], epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a total close to the largest one, as ln ε is nearly straight in ln μ²: it saves questions, no more."""
-
-    def cost(log_total: float) -> float:
-        # Floats underflow for an ε of thousands; the first guess is then as good as any.
-        return math.log(max(needs(Fraction(math.exp(log_total)).limit_denominator(10**12)), 1e-300))
-
-    target = math.log(float(epsilon))
-    x = math.log(float(epsilon) ** 2 / (2 * math.log(1 / float(delta)) + 2 * float(epsilon)))
-    y = cost(x)
-    other = x + 1.6 * (target - y)
-    for _ in range(8):
-        value = cost(other)
-        if abs(value - target) < 1e-5 or abs(value - y) < 1e-12:
-            break
-        # e^600 is still a float.
-        x, y, other = other, value, min(other + (other - x) / (value - y) * (target - value), 600.0)
-    return Fraction(math.exp(other)).limit_denominator(10**12)
+    return largest_decimal(affordable, digits=digits)
 
 
 def deviation(mu_squared: Fraction, sensitivity_squared: Number = 1) -> Fraction:
@@ -201,7 +178,7 @@ class IntegerNoise:
     def draw(self, sensitivity: int, size: int, *, unit: int = 1) -> npt.NDArray[Any]:
         """Return independent noise for numbers in units of 1/``unit``."""
         parameter = self._parameter(sensitivity) * unit
-        return rounded_gaussian(parameter, size) if self.delta else discrete_laplace(parameter, size)
+        return np.asarray((rounded_gaussian if self.delta else discrete_laplace)(parameter, size))
 
 
 _ROWS = Fraction(1, 2)
@@ -212,6 +189,13 @@ def noisy(values: object, sigma: Fraction) -> Floats:
     """Return whole numbers with rounded Gaussian noise."""
     counts = np.asarray(values, dtype=np.int64)
     return np.asarray(counts + rounded_gaussian(sigma, counts.shape), dtype=np.float64)
+
+
+def noisy_products(total: Floats, unit: int, noise: Callable[[int], npt.NDArray[Any]]) -> Floats:
+    """Return sums of products, whole numbers in a unit, with noise on the upper triangle; the lower one mirrors it."""
+    upper, result = np.triu_indices(len(total)), np.empty_like(total)
+    result[upper] = result.T[upper] = (total[upper].astype(np.int64) + noise(len(upper[0]))) / unit
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,12 +210,11 @@ class Looks:
 
     @classmethod
     def take(
-        cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction, weights: Sequence[Fraction] = ()
+        cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction, weights: Sequence[Fraction]
     ) -> Looks:
         """Look at the levels of each column and at the number of rows, for this μ² together, shared by the weights."""
-        wanted = list(weights) or [Fraction(1)] * len(codes)
-        unit = mu_squared / (sum(wanted) + _ROWS)
-        sigmas = [deviation(unit * weight) for weight in wanted]
+        unit = mu_squared / (sum(weights) + _ROWS)
+        sigmas = [deviation(unit * weight) for weight in weights]
         counts = [
             noisy(np.bincount(column, minlength=size + 1), sigma)
             for column, size, sigma in zip(codes, levels, sigmas, strict=True)
@@ -240,7 +223,7 @@ class Looks:
         # Every column's counts, the missing ones among them, add up to the rows: weigh the totals by their precision.
         precision = [
             float(_ROWS),
-            *(float(weight) / len(column) for weight, column in zip(wanted, counts, strict=True)),
+            *(float(weight) / len(column) for weight, column in zip(weights, counts, strict=True)),
         ]
         totals = [rows, *(float(column.sum()) for column in counts)]
         estimate = float(np.dot(precision, totals)) / sum(precision)

@@ -50,7 +50,7 @@ from itertools import pairwise
 import numpy as np
 
 from hush.core.work import check_wanted
-from hush.learn.schema import Codes, Floats, ModelColumn
+from hush.learn.schema import Codes, Floats
 
 _CHUNK = 1 << 16
 _HIGH, _LOW = 2.0**26, 2.0**27
@@ -179,11 +179,9 @@ def numeric_map(levels: int, knots: Knots) -> Floats:
     return np.hstack([np.append(_LINE * line, 0.0)[:, None], _HAT * hats])
 
 
-def column_map(column: ModelColumn, knots: Knots | None) -> Floats:
-    """Return a column's map."""
-    if knots is None:  # a category: a row per value, and zeros for missing
-        return np.vstack([np.eye(column.levels), np.zeros((1, column.levels))])
-    return numeric_map(column.levels, knots)
+def category_map(levels: int) -> Floats:
+    """Return the map of a category: one feature per value, and zeros for a missing one."""
+    return np.vstack([np.eye(levels), np.zeros((1, levels))])
 
 
 def how_many(rows: float, mu: float) -> int:

@@ -7,12 +7,11 @@ public levels. Nothing is to be tuned.
 s² = 1 + k·min(4, (20/n̂μ)²) for k columns, so that where n̂μ is small the noise goes to the curves and spares the mean.
 
 **Beyond the range.** The few rows beyond the range that the looks have found are fitted as if they were at its ends.
-In predictions a curve goes on along its own slope there, where that stands out of its noise. That costs nothing.
 
 **No bands.** The noise b moves the minimum by about H⁻¹b, H the curvature of the objective at the minimum. H is
-private, and it depends on how columns go together, which nothing here has released. It is guessed, as if columns were
-independent, to tell whether a slope stands out; that is no ground for a band: such bands held .17 to .79 of the time
-where 95 % was said. :class:`hush.learn.LinearModel` has intervals.
+private, and it depends on how columns go together, which nothing here has released. A guess of H, as if columns were
+independent, gave bands that held .17 to .79 of the time where 95 % was said. :class:`hush.learn.LinearModel` has
+intervals.
 
 >>> import numpy as np
 >>> x = np.arange(20_000) % 100
@@ -50,7 +49,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number, integer
+from hush.core import Number, integer
 from hush.core.chart import Chart, ChartAxis, ChartBar, ChartLine, bar_chart, line_chart
 from hush.learn.budget import Looks, Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
 from hush.learn.convex_fits import (
@@ -63,12 +62,13 @@ from hush.learn.convex_fits import (
     NewtonDesign,
     Perturbation,
     inverse_moments,
+    sigmoid,
 )
-from hush.learn.features import Design, Knots, choose_knots, column_map, how_many
+from hush.learn.features import Design, category_map, choose_knots, how_many, numeric_map
 from hush.learn.model import Classifier, Model, Regressor, counted_rows
 from hush.learn.schema import Codes, Floats, ModelColumn
+from hush.mechanisms.base import choose
 
-_SIGNIFICANT = 4.0
 _CATEGORY = Fraction(1, 4)
 """The weight of a look at a category, which only centres its curve. A look at a number places knots, and weighs 1."""
 _LOOKS = Fraction(1, 10)
@@ -120,7 +120,6 @@ class Features:
     """The public maps of all columns, chosen from private looks, and the weight of the intercept."""
 
     maps: list[Floats]
-    knots: list[Knots | None]
     intercept: float
     radius_squared: Fraction
     looks: Looks
@@ -130,20 +129,16 @@ class Features:
         """Choose knots and weights from noisy counts."""
         # One knot asks `choose_knots` for the line alone.
         largest = 1 if linear else how_many(looks.rows, mu)
-        knots = [
-            choose_knots(counts, sigma, largest, looks.rows) if column.numeric else None
+        maps = [
+            numeric_map(column.levels, choose_knots(counts, sigma, largest, looks.rows))
+            if column.numeric
+            else category_map(column.levels)
             for column, counts, sigma in zip(columns, looks.counts, looks.sigmas, strict=True)
         ]
         scarce = min(4.0, (20 / max(looks.rows * mu, 1e-9)) ** 2)
         # A multiple of 1/8, so that s² in R² is exact as a fraction and as a float.
         eighths = round(8 * math.sqrt(1 + len(columns) * scarce))
-        return cls(
-            [column_map(column, knot) for column, knot in zip(columns, knots, strict=True)],
-            knots,
-            eighths / 8,
-            len(columns) + Fraction(eighths, 8) ** 2,
-            looks,
-        )
+        return cls(maps, eighths / 8, len(columns) + Fraction(eighths, 8) ** 2, looks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,37 +149,16 @@ class PerturbedFits:
     rows: Design
     shares: Shares
     loss: Loss
-    held: float
-    """The mean second derivative of the loss that is supposed, at most."""
 
     @property
     def look(self) -> Fraction:
         """The price of all looks at the rows."""
         return self.shares.looks
 
-    def _perturbation(self, number: int) -> Perturbation:
-        return perturbation(self.loss, self.shares, number, self.features.radius_squared, self.rows.width)
-
     def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
         """Return the noisy minimum of a fit whose ridge is centred at ``start``."""
-        return self._perturbation(number).release(self.rows, target, start)
-
-    def covariance(self, number: int, theta: Floats) -> Floats:
-        """Return about the covariance of a minimum's noise, as if columns were independent; from released numbers."""
-        how, maps, looks = self._perturbation(number), self.features.maps, self.features.looks
-        shares = [np.maximum(counts, 0.0) for counts in looks.counts]
-        shares = [counts / max(float(counts.sum()), 1.0) for counts in shares]
-        means = [part[:-1].T @ share for part, share in zip(maps, shares, strict=True)]
-        mean = np.concatenate([[self.features.intercept], *means])
-        # Off the blocks, columns are taken as independent: E[xᵢxⱼ] = E[xᵢ]·E[xⱼ].
-        square = np.outer(mean, mean)
-        for part, share, block in zip(maps, shares, self.rows.slices, strict=True):
-            square[block, block] = part[:-1].T @ (share[:, None] * part[:-1])
-        # Of rare classes little curvature is left at the mean row already.
-        held = min(self.held, float(self.loss.second(mean @ theta, mean @ theta)))
-        # The minimum moves by H⁻¹b, so its covariance is σ²·H⁻¹H⁻¹.
-        inverse = np.linalg.inv(held * looks.rows * square + how.penalty * np.eye(len(mean)))
-        return np.asarray(float(how.sigma) ** 2 * inverse @ inverse)
+        fit = perturbation(self.loss, self.shares, number, self.features.radius_squared, self.rows.width)
+        return fit.release(self.rows, target, start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +187,6 @@ class NewtonFits:
             theta = theta - self.inverse @ self.rows.gradient(derivative, self.mu_squared) / self.curvature
         return theta
 
-    def covariance(self, _number: int, _theta: Floats) -> Floats:
-        """Return about the covariance of a minimum's noise: each step corrects most of the noise of the one before."""
-        sigma = float(self.rows.gradient_deviation(self.mu_squared)) / self.curvature
-        return np.asarray(sigma**2 * self.inverse @ self.inverse)
-
 
 def perturbation(loss: Loss, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
     """Return the parameters of one of the fits that share a budget."""
@@ -228,29 +197,6 @@ def perturbation(loss: Loss, shares: Shares, number: int, radius_squared: Fracti
         curvature=shares.curvature,
         width=width,
     )
-
-
-def _continuation(part: Floats, counts: Floats, knots: Knots, theta: Floats, covariance: Floats) -> Floats:
-    """Return the features of levels beyond a number's range, where its curve goes on along its slope.
-
-    The slope is that of the line through the curve's values in the range, weighed by the noisy counts. The curve goes
-    on where the slope is four deviations of its noise or more, and for no more than the width of the range.
-    """
-    levels = np.arange(len(counts))
-    weight = np.where((levels >= knots.low) & (levels <= knots.high), np.maximum(counts, 0.0), 0.0)
-    weight = weight / max(float(weight.sum()), 1e-300)
-    middle = float(weight @ levels)
-    variance = float(weight @ (levels - middle) ** 2)
-    if variance <= 0:
-        return np.zeros((len(levels), part.shape[1]))
-    # The weights of a least-squares slope, applied to features: slope·θ is linear in θ, so its noise is known.
-    slope = (weight * (levels - middle) / variance) @ part[:-1]
-    if abs(float(slope @ theta)) < _SIGNIFICANT * math.sqrt(max(float(slope @ covariance @ slope), 0.0)):
-        return np.zeros((len(levels), part.shape[1]))
-    width = knots.high - knots.low
-    # Levels past the end, positive above and negative below the range, at most as many as the range has.
-    beyond = np.clip(levels - knots.high, 0, width) - np.clip(knots.low - levels, 0, width)
-    return np.outer(beyond, slope)
 
 
 class AdditiveModel(Model):
@@ -264,7 +210,19 @@ class AdditiveModel(Model):
     held: ClassVar[float]
     """The mean second derivative that an error in advance supposes."""
 
-    def __init__(self, schema: Any, epsilon: Number, delta: Number, *, target: Any, basis: str, rows: int) -> None:
+    effect_unit: ClassVar[str]
+    """The scale of the effects."""
+
+    def __init__(
+        self,
+        schema: Any,
+        epsilon: Number = "1",
+        delta: Number = "1e-6",
+        *,
+        target: Any = None,
+        basis: str = "additive",
+        rows: int = 1,
+    ) -> None:
         super().__init__(schema, epsilon, delta)
         self.target = target
         self.basis = basis
@@ -307,12 +265,17 @@ class AdditiveModel(Model):
         how = perturbation(self.loss, self._shares(), -1, Fraction(columns + 1), 1)
         return float(how.sigma) / (self.held * rows + float(how.ridge))
 
+    def _story(self) -> str:
+        return (
+            "Effect of a level that 1,000 rows have: noise of standard deviation "
+            f"{self.error(rows=1000):.3g} or so {self.effect_unit}, more where columns go together."
+        )
+
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)
 
     def _columns(self) -> tuple[ModelColumn, ...]:
-        if self.basis not in {"additive", "linear"}:
-            raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
+        choose(self.basis, ("additive", "linear"), "basis")
         return self._schema().columns
 
     def _fits(self, codes: Sequence[Codes], part: Fraction) -> PerturbedFits | NewtonFits:
@@ -331,7 +294,7 @@ class AdditiveModel(Model):
         features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
         if unit_rows == 1:
             rows = Design(codes, features.maps, intercept=features.intercept)
-            return PerturbedFits(features=features, rows=rows, shares=shares, loss=self.loss, held=self.held)
+            return PerturbedFits(features=features, rows=rows, shares=shares, loss=self.loss)
         design = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
         return NewtonFits(
             features=features,
@@ -344,16 +307,14 @@ class AdditiveModel(Model):
             look=look,
         )
 
-    def _keep(
-        self, features: Features, fits: Sequence[tuple[Floats, Floats]], scale: float = 1.0, centre: float = 0.0
-    ) -> None:
-        """Turn each fit's coefficients and covariance into curves centred at their mean, and remember those."""
+    def _keep(self, features: Features, fits: Sequence[Floats], scale: float = 1.0, centre: float = 0.0) -> None:
+        """Turn each fit's coefficients into curves centred at their mean, and remember those."""
         self.intercepts_ = np.zeros(len(fits))
         self.curves_: list[list[Floats]] = [[] for _ in fits]
-        for number, (theta, covariance) in enumerate(fits):
+        for number, theta in enumerate(fits):
             intercept = features.intercept * float(theta[0])
             first = 1
-            for part, counts, knots in zip(features.maps, features.looks.counts, features.knots, strict=True):
+            for part, counts in zip(features.maps, features.looks.counts, strict=True):
                 block = slice(first, first + part.shape[1])
                 share = np.maximum(counts, 0.0)
                 # With no count above 0 all levels weigh the same: nothing is known of the column.
@@ -362,8 +323,6 @@ class AdditiveModel(Model):
                 intercept += float(mean @ theta[block])
                 away = part - mean
                 away[-1] = 0.0  # a missing value counts as the mean
-                if knots is not None:
-                    away[:-1] += _continuation(part, counts, knots, theta[block], covariance[block, block])
                 self.curves_[number].append(scale * away @ theta[block])
                 first += part.shape[1]
             self.intercepts_[number] = scale * intercept + centre
@@ -409,8 +368,8 @@ class LogisticRegression(Classifier, AdditiveModel):
     epsilon, delta
         What one fit may cost; neighbours differ by adding or removing one row.
     target
-        The public classes. Rows with any other label count for nothing. More than two classes are fitted one against
-        the rest, and share the budget equally.
+        The public classes, by default 0 and 1. Rows with any other label count for nothing. More than two classes are
+        fitted one against the rest, and share the budget equally.
     basis
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
     rows
@@ -423,18 +382,7 @@ class LogisticRegression(Classifier, AdditiveModel):
     loss: ClassVar[Loss] = LOGISTIC
     curvature: ClassVar[float] = 0.15
     held: ClassVar[float] = 0.15
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: Sequence[Any] | str = (0, 1),
-        basis: str = "additive",
-        rows: int = 1,
-    ) -> None:
-        super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
+    effect_unit: ClassVar[str] = "on the log-odds scale"
 
     def _shares(self) -> Shares:
         fits = self._outputs()
@@ -447,13 +395,6 @@ class LogisticRegression(Classifier, AdditiveModel):
     def _steps(self) -> tuple[int, ...]:
         return (_NEWTON_STEPS,) * self._outputs()
 
-    def _story(self) -> str:
-        sigma = self.error(rows=1000)
-        return (
-            "Effect of a level that 1,000 rows have: noise of standard deviation "
-            f"{sigma:.3g} or so on the log-odds scale, more where columns go together."
-        )
-
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their classes, at the price of ``event``."""
         labels, classes = self._target(X, y), self._classes().levels
@@ -462,8 +403,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         curves = []
         for number in range(self._outputs()):
             positive = labels == (1 if classes == 2 else number)
-            theta = fits.minimum(number, positive.astype(np.float64), np.zeros(fits.rows.width))
-            curves.append((theta, fits.covariance(number, theta)))
+            curves.append(fits.minimum(number, positive.astype(np.float64), np.zeros(fits.rows.width)))
         self._keep(fits.features, curves)
         return self
 
@@ -474,9 +414,7 @@ class LogisticRegression(Classifier, AdditiveModel):
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each class's probability; one-against-the-rest odds are scaled to add up to 1."""
-        with np.errstate(over="ignore"):
-            # An overflow is infinite, and 1/(1 + ∞) = 0 is right.
-            chance = 1 / (1 + np.exp(-self._margins(X)))
+        chance = sigmoid(self._margins(X))
         if chance.shape[1] == 1:
             return np.hstack([1 - chance, chance])
         total = np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
@@ -504,30 +442,13 @@ class Regression(Regressor, AdditiveModel):
     loss: ClassVar[Loss] = HUBER
     curvature: ClassVar[float] = 0.75
     held: ClassVar[float] = _QUANTILE  # 1 within the width, which holds this part of the residuals, and 0 beyond
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: tuple[float, float] | str | None = None,
-        basis: str = "additive",
-        rows: int = 1,
-    ) -> None:
-        super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
+    effect_unit: ClassVar[str] = "times the residuals' 70 % quantile"
 
     def _shares(self) -> Shares:
         return share_budget(*self._budget(), looks=_ALL_LOOKS, fits=(_FIRST, _SECOND), two_sided=True)
 
     def _steps(self) -> tuple[int, ...]:
         return _STEPS_OF_FITS
-
-    def _story(self) -> str:
-        return (
-            "Effect of a level that 1,000 rows have: noise of standard deviation "
-            f"{self.error(rows=1000):.3g} or so times the residuals' 70 % quantile, more where columns go together."
-        )
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their target, at the price of ``event``: at its spread first, then narrower."""
@@ -550,7 +471,7 @@ class Regression(Regressor, AdditiveModel):
                 # The same curve in the new unit: coefficients were in spreads, and are to be in widths.
                 theta, width = theta * (width / narrower), narrower
             theta = fits.minimum(number, (target - centre) / width, theta)
-        self._keep(fits.features, [(theta, fits.covariance(numbers[-1], theta))], width, centre)
+        self._keep(fits.features, [theta], width, centre)
         return self
 
     def predict(self, X: Any) -> Floats:  # noqa: N803

@@ -130,11 +130,11 @@ class ModelColumn:
             steps = self.shares(values) * self.steps
             missing = np.isnan(steps)
             return np.where(missing, self.levels, np.rint(np.where(missing, 0.0, steps)).astype(np.intp))
-        array = _array(values)
-        if array.dtype.kind in "fiub" and all(_is_number(value) for value in self.values):
-            return _number_codes(array.view(np.uint8) if array.dtype.kind == "b" else array, self.values)
-        places = {value: index for index, value in enumerate(self.values)}
-        return np.array([_place(places, value) for value in array.tolist()], dtype=np.intp)
+        array, places = _array(values), {value: index for index, value in enumerate(self.values)}
+        if array.dtype.kind == "O":  # objects may not compare with one another
+            return np.array([_place(places, value) for value in array], dtype=np.intp)
+        distinct, number = np.unique(array, return_inverse=True)
+        return np.array([_place(places, value) for value in distinct], dtype=np.intp)[number]
 
     def to_json(self) -> list[Any] | dict[str, Any]:
         """Return bounds as an object, values as a list."""
@@ -320,22 +320,6 @@ def _array(values: Any) -> npt.NDArray[Any]:
     if array.ndim != 1:
         raise InvalidValueError("column", got=f"{array.ndim} dimensions", allowed="one value per row")
     return array
-
-
-def _number_codes(array: npt.NDArray[Any], allowed: tuple[Any, ...]) -> Codes:
-    """Return the place of each number among the allowed ones, as the array's own type writes them; else how many."""
-    if array.dtype.kind == "f":
-        written = [(array.dtype.type(value), index) for index, value in enumerate(allowed)]
-    else:
-        ends = np.iinfo(array.dtype)
-        written = [(int(v), index) for index, v in enumerate(allowed) if v == v // 1 and ends.min <= v <= ends.max]
-    if not written:
-        return np.full(array.shape, len(allowed), dtype=np.intp)
-    written.sort()
-    values = np.array([value for value, _ in written], dtype=array.dtype)
-    codes = np.array([index for _, index in written])
-    nearest = np.minimum(np.searchsorted(values, array), len(values) - 1)
-    return np.where(values[nearest] == array, codes[nearest], len(allowed)).astype(np.intp)
 
 
 def _place(places: Mapping[Any, int], value: object) -> int:

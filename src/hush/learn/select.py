@@ -97,8 +97,8 @@ def select(
     top = -math.inf
     while True:
         chosen = candidates[uniform_integer(len(candidates))]
-        model = type(chosen)(**chosen.get_params())
-        model = model.fit(X) if y is None else model.fit(X, y)  # type: ignore[attr-defined]
+        model: Any = type(chosen)(**chosen.get_params())
+        model = model.fit(X) if y is None else model.fit(X, y)
         value = float(score(model))
         if best is None or value > top:
             best, top = model, value

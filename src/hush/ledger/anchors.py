@@ -30,11 +30,10 @@ cannot remove or change an entry, nor raise a budget.
 A *witness* is a weaker anchor: it knows what one host has seen of a ledger that others write too, and accepts every
 continuation of that. It is written after the commit, and before anything is granted.
 
-**By name.** ``None`` means the usual place: for a ledger in a file, a file under the user's state directory that is
-named after the ledger's path (its real one, however it was spelled), so a ledger that vanished or was exchanged for
-another one is noticed too. A ledger that was moved finds its anchor there by its id: every mark says whose it is. For a
-ledger on PostgreSQL the same file is a *witness* of what this host has seen; hosts that share one anchor name a table.
-``"none"`` does without.
+**By name.** ``None`` means the usual place: a file under the user's state directory that is named after the ledger's
+path (its real one, however it was spelled), so a ledger that vanished or was exchanged for another one is noticed too.
+A ledger that was moved finds its anchor there by its id: every mark says whose it is. For a ledger on PostgreSQL the
+same file is a *witness* of what this host has seen; hosts that share one anchor name a table.
 
 **In a file**: two slots written in turn, so a torn write costs the older mark, never both. A slot is a line of JSON
 with its own SHA-256 in front. The even blocks of 4096 bytes belong to one slot and the odd ones to the other, so both
@@ -43,9 +42,8 @@ disk needs no change to the directory or the size. The valid slot with the highe
 short leaves the mark before it, a state that the order of writes allows for. No slot is overwritten before the other
 one is known to be on the disk.
 
-**Kept by somebody else.** ``postgresql://host/database#name`` is one mark for all hosts that share a ledger. The name
-tells several ledgers' anchors apart (by default ``hush``). Give the ledger's and the anchor's database to different
-administrators, or the anchor shows no more than the ledger does.
+**Kept by somebody else.** ``postgresql://host/database#name`` is one mark for all hosts that share a ledger; the name
+tells several ledgers' anchors apart (by default ``hush``).
 
 ``command:PROGRAM ARGUMENT…`` (a notary, a write-once store, a colleague's server) is run without a shell as
 
@@ -143,10 +141,6 @@ class Anchor(ABC):
         self.write(mark)
         return lambda: None
 
-    def reset(self, mark: Mark) -> None:
-        """Replace the mark even if the old one cannot be read: used when an owner restores a ledger."""
-        self.write(mark)
-
     def close(self) -> None:  # noqa: B027 - most anchors hold nothing open
         """Release the anchor's connection or thread; never fails."""
 
@@ -221,7 +215,6 @@ class FileAnchor(Anchor):
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""
         # The caller holds the ledger's lock and has read this anchor since it got it: what was seen is what is there.
-        new = self._seen is None and self.read() is None
         turn = 0 if self._seen is None else self._seen[1] + 1
         line = canonical({"turn": turn, **mark.to_json()})
         text = hashlib.sha256(line).hexdigest().encode() + b" " + line + b"\n"
@@ -229,7 +222,7 @@ class FileAnchor(Anchor):
         before = bytes(2 * _BLOCK) if self._seen is None else self._seen[0]
         data, descriptor = bytearray(before), -1
         try:
-            if new:
+            if self._seen is None:
                 self._make()
             descriptor = os.open(self._path, os.O_RDWR)
             if before != self._forced:
@@ -252,14 +245,6 @@ class FileAnchor(Anchor):
         self._seen = (bytes(data), turn, mark)  # good as long as the file holds exactly this
         return descriptor
 
-    def reset(self, mark: Mark) -> None:
-        """Replace the mark; a file that cannot be read is deleted first."""
-        try:
-            self.read()
-        except LedgerDamagedError:
-            self._path.unlink()
-        self.write(mark)
-
     def close(self) -> None:
         """End the thread that forces marks to the disk."""
         if self._worker is not None and self._worker[0] == os.getpid():
@@ -268,7 +253,8 @@ class FileAnchor(Anchor):
 
     def _make(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        # What was there could not be read, and only who restores a ledger writes then.
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             # Both slots get their first blocks now, so a later write changes neither the size nor the directory.
             os.truncate(descriptor, 2 * _BLOCK)
@@ -323,12 +309,7 @@ class TableAnchor(Anchor):
         self._storage.ready()
         text = canonical(mark.to_json()).decode()
         if not self._made:
-            # IF NOT EXISTS alone fails where two sessions say it at once.
-            self._storage.rows("SELECT pg_advisory_lock(hashtext('hush anchors'))")
-            try:
-                self._storage.change(_CREATE)
-            finally:
-                self._storage.rows("SELECT pg_advisory_unlock(hashtext('hush anchors'))")
+            self._storage.change(_CREATE)
             self._made = True
         # Two statements need no transaction: the caller holds the ledger's lock, so there is one writer.
         if not self._storage.change("UPDATE hush_anchors SET mark = ? WHERE name = ?", text, self._name):

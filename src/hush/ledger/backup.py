@@ -77,7 +77,7 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
             # The anchor first: after a crash before the commit, an exclusive anchor is one entry ahead, and the next
             # opener appends the act from its mark (`Chain._complete`).
             if kept is not None:
-                kept.reset(Mark(ledger=state.id, before=state.head, entry=entry, place=chain.store.place))
+                kept.write(Mark(ledger=state.id, before=state.head, entry=entry, place=chain.store.place))
             chain.forget_usual(kept)
             chain.store.append(entry, after=state.head)
             chain.store.storage.commit()

@@ -177,7 +177,7 @@ def takes(account: Filter, charge: Charge) -> Fraction:
 
 
 _REMEMBERED = 8192
-_prices: dict[tuple[str, tuple[Event, ...] | Event], Charge] = {}
+_prices: dict[tuple[str, Event], Charge] = {}
 
 
 def event_list(events: object) -> tuple[Event, ...]:
@@ -194,24 +194,19 @@ def event_list(events: object) -> tuple[Event, ...]:
 
 def price(account: Filter, events: Sequence[Event]) -> Charge:
     """Return the sum of the events' prices. Every event costs something on its own: a charge of nothing is refused."""
-    key = (account.currency, tuple(events))  # a charge is good for every account of its currency
-    if (priced := _prices.get(key)) is not None:
-        return priced
-    # Analysts choose the events, so the cache must be bounded.
-    if len(_prices) >= _REMEMBERED:
-        _prices.clear()
     loss, delta, epsilon = Fraction(0), Fraction(0), cast("Fraction | None", Fraction(0))
     for event in events:
-        charge = _prices.get((account.currency, event))  # many questions have the same event
-        if charge is None:
+        key = (account.currency, event)  # a charge is good for every account of its currency
+        if (charge := _prices.get(key)) is None:
             if event_from_json(event.to_json()) != event:  # what is stored must be what is priced
                 raise InvalidValueError("events", got=event, allowed="an event that reads back from JSON as itself")
-            charge = _prices[account.currency, event] = account.price(event)
+            if len(_prices) >= _REMEMBERED:  # analysts choose the events, so the cache must be bounded
+                _prices.clear()
+            charge = _prices[key] = account.price(event)
         loss, delta, epsilon = loss + charge.loss, delta + charge.delta, plus(epsilon, charge.epsilon)
     # Rounded up where a figure would be too long to be stored and read back.
     epsilon = None if epsilon is None else bounded(epsilon)
-    priced = Charge(currency=account.currency, loss=bounded(loss), delta=bounded(delta), epsilon=epsilon)
-    return _prices.setdefault(key, priced)
+    return Charge(currency=account.currency, loss=bounded(loss), delta=bounded(delta), epsilon=epsilon)
 
 
 class Whose(NamedTuple):

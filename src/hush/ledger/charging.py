@@ -14,11 +14,9 @@ What the budgets do not hold is refused by an error. A charge without an answer 
 
 **Replays.** An answer that is shown twice tells no more than shown once. Under the same *request id* the same question
 brings its answer again; another question is refused. The same *question* under another id brings its paid answer, byte
-for byte. What makes two questions the same is decided above the ledger, from public things alone: the typed tree, the
-data set's name and declared version, the policy, ε, the confidence, the bounds. Here it is one fingerprint (`Repeat`).
-A change of the rows is not among them: that rows changed is a fact about rows. The owner declares a new version.
-
-Which answer comes back:
+for byte. What makes two questions the same is decided above the ledger, from public things alone; here it is one
+fingerprint (`Repeat`). A change of the rows is not among them, for it is a fact about rows: the owner declares a new
+version. Which answer comes back:
 
 - the analyst's own newest answer to the question;
 - else, where the owner shares answers, that of another analyst. It costs the data set nothing, for nothing more is
@@ -27,21 +25,34 @@ Which answer comes back:
 - a charge that failed, or whose process died, has no answer: the question is charged and computed anew;
 - a charge that is still being computed is waited for: of two who ask at once, one pays, and both have the answer.
 
-What decides (who asked what, and what became of it) is in the ledger, and depends on rows no more than the ledger does.
 An old entry that is used again is first checked against the one before it, so that nobody can slip an answer in.
 
 **Allowances** are a rate limit, never a reset: how much of a budget may be spent in one hour, day, week, month or
 year. A charge must fit the lifetime accounts first, whatever time it is; then the charges of the present window and the
-new one must fit an account of the same currency with the allowance's ε. So no order of windows, restarts or clocks can
-let the lifetime sum pass its limit: the allowance only ever refuses more.
+new one must fit an account of the same currency with the allowance's ε. So the allowance only ever refuses more.
 
 *Which window is it?* The ledger's clock never goes back: it is the latest of the system's clock, the last charge's on
 the data set, and the analyst's own last charge's (those of analysts without an allowance have the system's time alone).
 A clock that is set back stays in the window it was in, and what was spent there stays spent; a clock that is set
-forward opens windows early, within the lifetime budget. A restored copy brings the times of its charges along.
+forward opens windows early, within the lifetime budget.
 
 A question above the price that a policy lets an analyst ask without the owner becomes a request
 (:mod:`hush.ledger.requests`).
+
+>>> from hush.accounting import LaplaceEvent
+>>> from hush.ledger import Actor, Ledger
+>>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
+>>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
+>>> for name in ("alice", "bob"):
+...     ledger.add_analyst(name, data="clinic", budget={"epsilon": 1}, actor=owner)
+>>> asked = {"data": "clinic", "question": "SELECT COUNT(*) FROM visits", "events": [LaplaceEvent(scale=4)]}
+>>> same = Repeat(question="ab12", shared=True)
+>>> charge = ledger.reserve("q1", analyst="alice", repeat=same, **asked)
+>>> ledger.answered(charge, b"1203")
+>>> again = ledger.reserve("q2", analyst="alice", repeat=same, **asked)
+>>> shared = ledger.reserve("q3", analyst="bob", repeat=same, **asked)
+>>> isinstance(charge, Charge), isinstance(again, Replay), isinstance(shared, Share), shared.answer
+(True, True, True, b'1203')
 """
 
 from __future__ import annotations
@@ -61,7 +72,7 @@ from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
 from hush.ledger.budgets import Allowance, Lowered, Taken, binding, event_list, in_force, price, takes, under
 from hush.ledger.chain import Chain
-from hush.ledger.entries import ORIGIN, Entry, damaged, digest, label, now, prose
+from hush.ledger.entries import Entry, Head, damaged, follow, label, now, prose
 from hush.ledger.errors import (
     AllowanceError,
     LedgerError,
@@ -89,11 +100,7 @@ _WEIGHT = 10**12
 
 
 class Charge(NamedTuple):
-    """A charge that is on the disk. With it, and only with it, data may be read.
-
-    >>> Charge(number=4, request="q1", analyst="alice", data="clinic", question_hash="ab").number
-    4
-    """
+    """A charge that is on the disk. With it, and only with it, data may be read."""
 
     number: int
     """The entry's number in the ledger: the receipt."""
@@ -109,11 +116,7 @@ class Charge(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """An answer that the analyst has paid for before; nothing was charged, and nothing may be drawn.
-
-    >>> Replay(number=4, answer=b"{}", when="2026-01-31T12:00:00Z").number
-    4
-    """
+    """An answer that the analyst has paid for before; nothing was charged, and nothing may be drawn."""
 
     number: int
     """The receipt of the charge that paid for it."""
@@ -123,11 +126,7 @@ class Replay(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Another analyst's answer, just charged to this analyst's own account; nothing may be drawn.
-
-    >>> Share(number=5, answer=b"{}", when="2026-01-31T12:00:00Z").number
-    5
-    """
+    """Another analyst's answer, just charged to this analyst's own account; nothing may be drawn."""
 
     number: int
     """The receipt of this analyst's own charge."""
@@ -141,11 +140,7 @@ Decision = Charge | Replay | Share | Parked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """The fingerprint of a question, and whether an earlier answer to it may be used.
-
-    >>> Repeat(question="ab12", fresh=True).fresh
-    True
-    """
+    """The fingerprint of a question, and whether an earlier answer to it may be used."""
 
     question: str
     """The fingerprint: equal for the same question, and for nothing else."""
@@ -244,10 +239,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             return _same_request(chain, limits, earlier, asked)
         bound = store.bound(asked.analyst, asked.request)
         if bound not in {None, asked.hash}:
-            raise RequestConflictError(
-                f"The request id {asked.request!r} was used before for another question or price. "
-                "Use a new id for a new question; nothing was charged."
-            )
+            raise _conflict(asked.request)
         paid = None if repeat is None or repeat.fresh else _paid_before(store, limits, asked, repeat)
         if isinstance(paid, int):
             return paid
@@ -313,9 +305,7 @@ def write_charge(chain: Chain, limits: ChargeLimits, entry: Entry, fitting: Char
     Every charge is written here, of questions and of declared streams, so no charge escapes the limits of the disk.
     They are checked last: an answer that was paid for comes again from a full disk too.
     """
-    chain.store.check_room()
-    if limits.check_room is not None:
-        limits.check_room()
+    chain.store.check_room(limits.check_room)
     try:
         chain.write(entry, fitting.accounts)
     except BaseException:
@@ -336,11 +326,15 @@ def _same_request(chain: Chain, limits: ChargeLimits, earlier: Entry, asked: Cha
         same = same if asked.repeat is None else earlier.same_question == asked.repeat.question
         same = same and content["question"] == asked.question
     if not same:
-        raise RequestConflictError(
-            f"The request id {earlier.request!r} was used on {content['when'][:10]} for another question or price. "
-            "Use a new id for a new question; nothing was charged."
-        )
+        raise _conflict(earlier.request)
     return _replay(chain, limits, earlier)
+
+
+def _conflict(request: str) -> RequestConflictError:
+    return RequestConflictError(
+        f"The request id {request!r} was used before for another question or price. Use a new id for a new question; "
+        "nothing was charged."
+    )
 
 
 def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repeat: Repeat) -> Entry | int | None:
@@ -417,8 +411,7 @@ def trusted(chain: Chain, entry: Entry) -> Entry:
     """Check the hash of an old entry against the entry before it, and return the entry."""
     # Opening checked every hash, but the file may have been edited since; accounts are in memory, old answers not.
     before = chain.store.entry(entry.number - 1)
-    if digest(ORIGIN if before is None else before.hash, *entry.row[:8]) != entry.hash:
-        raise damaged(entry.number, "its hash does not match its content")
+    follow(Head() if before is None else before.head, entry.row)
     return entry
 
 
@@ -472,13 +465,12 @@ def fit(
         if account is None or room is None:
             raise damaged(state.head.number, f"the account {key} has no state")
         paid = unit_price or price(account, events)
-        if not room.fits(paid):
-            return TooMuch(key=key, account=room, charge=paid)
         room = in_force(room, key, lowered)
         cost = paid if room.currency == account.currency else price(room, events)
+        # A budget that a policy lowered has the smaller limits: what fits there fits the account, too.
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key] = account.admit(paid)
+        after[key] = account.spend(paid)
         share = takes(room, cost)
         # A release of a stream takes nothing of what is left: its price was set aside.
         then = room.spend(cost) if analyst else in_force(state.committed(key) or account, key, lowered)

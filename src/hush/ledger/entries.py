@@ -180,7 +180,12 @@ def now() -> str:
     >>> len(now()), now()[-1]
     (27, 'Z')
     """
-    return datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return moment(datetime.now(UTC))
+
+
+def moment(when: datetime) -> str:
+    """Return a moment in UTC as entries have it: the texts sort as the moments do."""
+    return when.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def canonical(value: Any) -> bytes:

@@ -10,12 +10,21 @@ chain like charges are, so nobody can take one away or change it unseen. They mo
 under which it is recorded once: after a doubt whether it was, it is recorded again. What can happen more than once
 under one identity, such as a policy that comes into force, is recorded when it differs from the last time.
 
+>>> from hush.accounting import LaplaceEvent
 >>> from hush.ledger import Actor, Ledger
->>> ledger = Ledger.in_memory()
+>>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
+>>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
+>>> ledger.add_analyst("alice", data="clinic", actor=owner)
+>>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
+>>> charge = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
+>>> ledger.budget(owner)                                  # a list of AccountView
+the budget of clinic (ε=1): 25% is spent, 75% is left, 1 pending
+>>> ledger.history(owner)[0]                              # a Release
+<4: alice on clinic, ..., 25% of the budget of clinic, pending: SELECT COUNT(*) FROM visits>
 >>> added = OwnerAct(identity="a1", by="Dr Weiss", what="add-person", whom="alice", detail={"roles": "analyst"})
 >>> ledger.record(added), ledger.record(added)
 (True, False)
->>> print(ledger.acts(Actor.owner("Dr Weiss"))[-1])
+>>> print(ledger.acts(owner)[-1])                         # an Act
 added alice (roles: analyst)
 """
 
@@ -26,18 +35,17 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from html import escape
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
-from hush.core.format import decimal, figure, percent, visible
+from hush.core.format import ToldInLines, decimal, figure, percent
 from hush.ledger.budgets import Lowered, budget_of, in_force, price, times
 from hush.ledger.chain import Chain
 from hush.ledger.charging import bound_by, charge_shares
-from hush.ledger.entries import Actor, Entry, label
+from hush.ledger.entries import Actor, Entry, Role, label
 from hush.ledger.errors import UnknownReceiptError
 from hush.ledger.state import Key
 from hush.storage import alive
@@ -46,19 +54,12 @@ if TYPE_CHECKING:
     from hush.core.chart import Chart
 
 _SHOWN = 3
-_CHARGED = frozenset({b"reserve", b"shared"})
 _QUESTION = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountView:
-    """A data set's budget, or an analyst's on it.
-
-    >>> from hush.ledger import Budget
-    >>> view = AccountView(data="clinic", analyst=None, account=Budget(epsilon="1").open(), pending=0)
-    >>> view.whose, view.counts(error=50)
-    ('the budget of clinic', 16)
-    """
+    """A data set's budget, or an analyst's on it."""
 
     data: str
     analyst: str | None
@@ -146,23 +147,15 @@ class AccountView:
         return f"<{self}>"
 
 
-class Budgets(list[AccountView]):
+class Budgets(ToldInLines, list[AccountView]):
     """Accounts, as terminals and notebooks show them."""
 
-    def __str__(self) -> str:
-        return "\n".join(visible(str(view)) for view in self)
-
-    __repr__ = __str__
+    def lines(self) -> list[str]:
+        """Return a line for each account."""
+        return list(map(str, self))
 
     def chart(self) -> Chart:
-        """Return a chart with a bar for each budget, divided into the shares spent, set aside and left.
-
-        >>> from hush.ledger import Actor, Budget, Ledger
-        >>> ledger = Ledger.in_memory()
-        >>> ledger.create_data("clinic", Budget(epsilon=1), actor=Actor.owner("o"))
-        >>> ledger.budget(Actor.owner("o")).chart()
-        <Chart: Budgets>
-        """
+        """Return a chart with a bar for each budget, divided into the shares spent, set aside and left."""
         from hush.core.chart import ChartAxis, ChartBar, bar_chart
 
         colours = {"spent": "c1", "set aside": "c4", "left": "h1"}
@@ -170,37 +163,19 @@ class Budgets(list[AccountView]):
             del colours["set aside"]
         labels, bars = [], []
         for row, view in enumerate(self):
-            left, aside = float(view.remaining.share), float(view.set_aside)
-            ends = {
-                "spent": (0.0, 1 - left - aside),
-                "set aside": (1 - left - aside, 1 - left),
-                "left": (1 - left, 1.0),
-            }
             labels.append(view.whose + " (removed)" * view.removed)
-            total = _budget(view.account)
-            for part, classes in colours.items():
-                start, end = ends[part]
-                tooltip = f"{labels[-1]}, {total}: {percent(end - start)} {part}"
+            left, aside, start = float(view.remaining.share), float(view.set_aside), 0.0
+            for part, end in (("spent", 1 - left - aside), ("set aside", 1 - left), ("left", 1.0)):
+                tooltip = f"{labels[-1]}, {_budget(view.account)}: {percent(end - start)} {part}"
                 if end > start:
-                    bars.append(ChartBar(row=row, start=start, end=end, classes=classes, tooltip=tooltip))
+                    bars.append(ChartBar(row=row, start=start, end=end, classes=colours[part], tooltip=tooltip))
+                start = end
         quarters = [(part / 4, f"{25 * part}%") for part in range(5)]
         axis = ChartAxis(name="share of the budget", low=0, high=1, ticks=quarters)
         subtitle = "which share of each is spent, and which is left"
         return bar_chart(labels, bars, axis, title="Budgets", subtitle=subtitle, legend=[*colours.items()])
 
     plot = chart
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("budget", "ε", "δ", "spent", "set aside", "left"))
-        rows = "".join(
-            f'<tr><td style="text-align: left">{escape(visible(view.whose))}{" (removed)" * view.removed}</td>'
-            f"<td>{figure(view.epsilon)}</td>"
-            f"<td>{figure(view.delta)}</td><td>{percent(view.spent.share)}</td><td>{percent(view.set_aside)}</td>"
-            f'<td><meter value="{float(view.remaining.share):.4f}">{percent(view.remaining.share)}</meter> '
-            f"{percent(view.remaining.share)}</td></tr>"
-            for view in self
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") -> int:
@@ -214,18 +189,7 @@ def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One charge and its outcome.
-
-    >>> from hush.accounting import LaplaceEvent
-    >>> from hush.ledger import Actor, Ledger
-    >>> ledger, owner = Ledger.in_memory(), Actor.owner("Dr Weiss")
-    >>> ledger.create_data("clinic", {"epsilon": 1}, actor=owner)
-    >>> ledger.add_analyst("alice", data="clinic", actor=owner)
-    >>> asked = {"analyst": "alice", "data": "clinic", "question": "SELECT COUNT(*) FROM visits"}
-    >>> ticket = ledger.reserve("q1", **asked, events=[LaplaceEvent(scale=4)])
-    >>> ledger.history(owner)[0].outcome
-    'pending'
-    """
+    """One charge and its outcome."""
 
     number: int
     request: str
@@ -322,11 +286,7 @@ class OwnerAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something an owner did.
-
-    >>> print(Act(number=1, kind="ledger", by="Dr Weiss", when="", data="", analyst="", detail={}))
-    made the ledger
-    """
+    """Something an owner did."""
 
     number: int
     kind: str
@@ -380,7 +340,7 @@ def budget(
 ) -> Budgets:
     """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
 
-    ``granted`` are accounts that the first charge opens. Of analysts who are not ``named`` it says so.
+    ``granted`` are accounts that the first question opens. Of analysts who are not ``named`` it says so.
     """
     with chain.reading() as state:
         accounts, pending = dict(granted) | dict(state.accounts), list(state.pending.values())
@@ -403,26 +363,18 @@ def budget(
 
 def history(chain: Chain, actor: Actor, *, data: str | None, limit: int | None) -> list[Release]:
     """Return charges, newest first."""
-    outcomes: dict[int, Entry] = {}
-    charges: list[Entry] = []
-    with chain.reading(), chain.store.entries() as rows:
-        for row in rows:
-            if row[1] in _CHARGED:
-                charges.append(Entry.of(row))
-            elif row[5]:
-                outcomes[row[5]] = Entry.of(row)
-    wanted = [
-        entry for entry in reversed(charges) if actor.sees(entry.analyst) and (data is None or entry.data == data)
-    ]
+    analyst = None if actor.role is Role.OWNER else actor.name
     with chain.reading():
-        return [_release(chain, entry, outcomes.get(entry.number)) for entry in wanted[:limit]]
+        charges = chain.store.charges(data, analyst, limit)
+        outcomes = chain.store.outcomes(charges[-1].number) if charges else {}
+        return [_release(chain, entry, outcomes.get(entry.number)) for entry in charges]
 
 
 def receipt(chain: Chain, actor: Actor, number: int) -> tuple[Release, Entry]:
     """Return one charge that an actor may see, and its entry."""
     with chain.reading():
         entry = chain.store.entry(number) if 0 < number < 2**63 else None
-        if entry is None or entry.kind.encode() not in _CHARGED or not actor.sees(entry.analyst):
+        if entry is None or entry.kind not in {"reserve", "shared"} or not actor.sees(entry.analyst):
             raise UnknownReceiptError(number)
         return _release(chain, entry, chain.store.outcome(number)), entry
 
@@ -458,9 +410,8 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
 
 def acts(chain: Chain) -> list[Act]:
     """Return the acts of owners, oldest first."""
-    with chain.reading(), chain.store.entries() as rows:
-        # Column 1 is the kind; column 5, the reservation that an entry is about, is set in outcomes only.
-        entries = [Entry.of(row) for row in rows if row[1] not in _CHARGED and not row[5]]
+    with chain.reading():
+        entries = chain.store.acts()
     listed = []
     for entry in entries:
         detail = entry.read()
@@ -478,8 +429,7 @@ def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
         for entry in chain.store.heaviest(*key, _SHOWN):
             content = entry.read()
             share = charge_shares(chain, entry)[key].took
-            text = " ".join(content["question"].split())
-            text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
+            text = shorten(content["question"], _QUESTION, placeholder="…")
             what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
             parts.append(f"{percent(share, taken=True)} on {content['when'][:10]} ({what})")
     return f". Most was spent by: {'; '.join(parts)}." if parts else "."

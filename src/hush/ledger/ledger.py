@@ -34,7 +34,7 @@ from hush.ledger.charging import Charge, ChargeLimits, ChargeRequest, Decision, 
 from hush.ledger.entries import Actor, Entry, label, now, prose
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.requests import ParkedQuestion
-from hush.ledger.state import Key, LedgerState, account_state
+from hush.ledger.state import Key, account_state
 
 if TYPE_CHECKING:
     from hush.ledger.backup import Lost, Verification
@@ -53,8 +53,8 @@ class Ledger:
         """The ledger's path or URL, without any password."""
         self._limits = ChargeLimits()
         self._unmade = ""
-        self._granted: dict[Key, Budget | None] = {}
-        """Budgets of analysts without an account yet: their first charge opens it, reading does not."""
+        self._granted: dict[Key, Filter | None] = {}
+        """Accounts of analysts that are not open yet: their first question opens them, reading does not."""
         self._named: frozenset[Key] | None = None
         """The analysts that the policy names, where there is one."""
 
@@ -155,13 +155,13 @@ class Ledger:
         self._limits.lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
     def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:
-        """From now on let an analyst ask: their account is opened by their first charge, and until then shown as new.
+        """From now on let an analyst ask: their account is opened by their first question, and until then shown as new.
 
         ``budget`` is theirs alone; without one the data set's binds them.
         """
         actor.require_owner("add an analyst")
         key = (label(data, "data"), label(name, "name"))
-        self._granted[key] = None if budget is None else Budget.parse(budget)
+        self._granted[key] = None if budget is None else Budget.parse(budget).open()
 
     def name_analysts(self, keys: Iterable[Key]) -> None:
         """Say which analysts may still ask about which data set; others are shown as removed."""
@@ -214,9 +214,7 @@ class Ledger:
 
     def check_room(self) -> None:
         """Refuse to write more where the disk is full or a quota is used up."""
-        self._chain.store.check_room()
-        if self._limits.check_room is not None:
-            self._limits.check_room()
+        self._chain.store.check_room(self._limits.check_room)
 
     # The way of one question.
 
@@ -243,29 +241,18 @@ class Ledger:
         """
         self.check_made()
         asked = ChargeRequest(request, analyst, data, question, events, repeat, epsilon, reason)
-        state, key, first = self._chain.state, asked.key, None
-        if key in self._granted and key not in state.accounts and (data, "") in state.accounts:
-            # The first charge opens the analyst's account, if it fits. Try it on a copy of the state: a question that
-            # does not fit opens no account. This is a first look, without the lock; `charging.reserve` decides again.
-            opened, budget = LedgerState(), self._granted[key]
-            opened.accounts = state.accounts | {key: None if budget is None else budget.open()}
-            opened.streams = state.streams
-            first = charging.fit(opened, *key, asked.events, self._limits.lowered)
-            if not isinstance(first, TooMuch):
-                with suppress(AccountExistsError):  # another process was quicker
-                    self.add_analyst(analyst, data=data, budget=budget, actor=Actor.owner("policy"))
-        decision = first if isinstance(first, TooMuch) else charging.reserve(self._chain, self._limits, asked)
+        if asked.key in self._granted and asked.key not in self._chain.state.accounts:
+            with suppress(AccountExistsError):  # another process was quicker
+                self._open(asked.key, self._granted[asked.key], "analyst", Actor.owner("policy"))
+        decision = charging.reserve(self._chain, self._limits, asked)
         if not isinstance(decision, TooMuch):
             return decision
         # The message takes longer than the charge: it is made when the lock is free.
         from hush.ledger.history import heaviest
 
         most = heaviest(self._chain, decision.key, Actor.analyst(analyst))
-        try:
-            decision.account.admit(decision.charge, owner=decision.key[1] or decision.key[0])
-        except BudgetExceededError as error:
-            raise BudgetExceededError(f"{error}{most}") from None
-        raise AssertionError(decision)  # what does not fit is not admitted
+        refusal = decision.account.refusal(decision.charge, decision.key[1] or decision.key[0])
+        raise BudgetExceededError(f"{refusal}{most}")
 
     def answered(self, charge: Charge, answer: bytes) -> None:
         """Record the answer, for replays. Call this before the answer is given to anybody."""
@@ -288,10 +275,9 @@ class Ledger:
 
     def budget(self, actor: Actor) -> Budgets:
         """Return budgets with the amounts left: for an owner all, for an analyst their own and their data sets'."""
-        granted = {key: None if budget is None else budget.open() for key, budget in self._granted.items()}
         from hush.ledger.history import budget
 
-        return budget(self._chain, actor, self._limits.lowered, granted, self._named)
+        return budget(self._chain, actor, self._limits.lowered, self._granted, self._named)
 
     def accounts(self, data: str, analyst: str, *, shared: bool = False, again: bool = False) -> list[Whose]:
         """Return the accounts that an analyst's charges must fit, under the budgets that hold now.
@@ -301,14 +287,11 @@ class Ledger:
         """
         keys = [(data, analyst)] if shared else [(data, ""), (data, analyst)]
         with self._chain.mutex if again else self._chain.reading():
-            state = self._chain.state
-            if keys[-1] not in state.accounts and keys[-1] not in self._granted:
+            state, accounts = self._chain.state, list[Whose]()
+            if keys[-1] not in state.accounts | self._granted:
                 return []
-            accounts: list[Whose] = []
             for key in keys:
-                granted = self._granted.get(key)  # of an account that the first charge opens
-                account = None if granted is None else granted.open()
-                account = state.committed(key) if key in state.accounts else account
+                account = state.committed(key) if key in state.accounts else self._granted.get(key)
                 if account is not None:
                     account = in_force(account, key, self._limits.lowered)
                     accounts.append(Whose(name=budget_of(key), account=account))

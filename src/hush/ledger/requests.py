@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hush.core import InvalidValueError, Number, positive
+from hush.core import InvalidValueError, Number
 from hush.core.format import figure
-from hush.ledger.budgets import LARGEST_EPSILON
+from hush.ledger.budgets import Budget
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Actor, Entry, now, prose
 from hush.ledger.errors import LedgerError, TooManyRequestsError
@@ -110,13 +110,11 @@ def listed(store: Store) -> list[ParkedQuestion]:
 
 def ask_for_budget(chain: Chain, key: Key, present: Fraction | None, epsilon: Number, reason: str) -> int:
     """Record that an analyst asks for a new total instead of the ``present`` ε; return the request's number."""
-    (data, analyst), wanted = key, positive(epsilon, "epsilon")
+    (data, analyst), wanted = key, Fraction(Budget(epsilon=epsilon).epsilon)
     if present is None:
         raise LedgerError(f"{analyst} has no budget of their own on {data!r}; ask the owner.")
     if wanted <= present:
         raise InvalidValueError("epsilon", got=epsilon, allowed=f"more than the present budget, {figure(present)}")
-    if wanted > LARGEST_EPSILON:
-        raise InvalidValueError("epsilon", got=epsilon, allowed="a number from 0 to 1e100")
     if reason:
         prose(reason, "reason", longest=2000)
     body: dict[str, Any] = {"by": analyst, "when": now(), "question": "", "identity": "budget", "epsilon": None}

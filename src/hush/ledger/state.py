@@ -51,7 +51,7 @@ class SetAside:
 class LedgerState:
     """The head, the ledger's id, and the accounts: a cache that can always be computed again from the chain."""
 
-    __slots__ = ("_aside", "accounts", "anchor", "head", "id", "pending", "streams")
+    __slots__ = ("accounts", "anchor", "aside", "head", "id", "pending", "streams")
 
     def __init__(self) -> None:
         self.head = Head()
@@ -64,30 +64,16 @@ class LedgerState:
         """The account of each reservation without an outcome, by the reservation's number."""
         self.streams: dict[str, SetAside] = {}
         """The parts of budgets that are set aside for declared streams, by their names."""
-        self._aside: tuple[dict[str, SetAside], dict[str, Charge]] | None = None
-        """A cache: the plans that were added up, and the sum set aside on each data set's account."""
+        self.aside: dict[str, Charge] = {}
+        """The sum that is set aside for them on each data set's account."""
 
     def committed(self, key: Key) -> Filter | None:
         """Return an account as it will stand when every declared stream has made its releases.
 
         What is not set aside for them is what others may spend.
         """
-        account = self.accounts[key]
-        if account is None or key[1] or not self.streams:
-            return account
-        # `move` makes a new dictionary for every change, so another object means that the sum is out of date.
-        if self._aside is None or self._aside[0] is not self.streams:
-            sums: dict[str, Charge] = {}
-            for plan in self.streams.values():
-                if plan.left:
-                    charge = plan.price.repeated(plan.left)
-                    if (before := sums.get(plan.data)) is not None:
-                        loss, delta = before.loss + charge.loss, before.delta + charge.delta
-                        charge = replace(before, loss=loss, delta=delta, epsilon=plus(before.epsilon, charge.epsilon))
-                    sums[plan.data] = charge
-            self._aside = (self.streams, sums)
-        aside = self._aside[1].get(key[0])
-        return account if aside is None else account.spend(aside)
+        account, aside = self.accounts[key], self.aside.get(key[0])
+        return account if account is None or key[1] or aside is None else account.spend(aside)
 
     def charged(self, data: str, analyst: str, *, shared: bool = False) -> list[Key]:
         """Return the accounts that a charge must fit: the data set's, and the analyst's if there is one.
@@ -115,7 +101,14 @@ class LedgerState:
         """Make an entry the head, given the accounts that it changes."""
         self.accounts.update(accounts)
         if entry.kind in {"standing", "ended"} or (entry.kind == "reserve" and not entry.analyst):
-            self.streams = self.plans_after(entry)
+            self.streams, self.aside = self.plans_after(entry), {}
+            for plan in self.streams.values():
+                if plan.left:
+                    charge, before = plan.price.repeated(plan.left), self.aside.get(plan.data)
+                    if before is not None:
+                        loss, delta = before.loss + charge.loss, before.delta + charge.delta
+                        charge = replace(before, loss=loss, delta=delta, epsilon=plus(before.epsilon, charge.epsilon))
+                    self.aside[plan.data] = charge
         if entry.kind == "reserve":
             self.pending[entry.number] = (entry.data, entry.analyst)
         # `about` is 0 for all entries but outcomes, and no entry has the number 0.

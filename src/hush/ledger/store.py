@@ -19,8 +19,9 @@ version is refused. Entries themselves are never migrated: their vocabulary only
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -39,6 +40,7 @@ from hush.ledger.errors import (
 from hush.storage import Kind, Options, Storage, in_database, open_storage, without_password
 
 _COLUMNS = "number, kind, data, analyst, request, about, weight, body, hash"
+_CHARGED = "kind IN ('reserve', 'shared')"
 _PARKED = "kind IN ('requested', 'approved', 'declined')"
 _APPROVED = """kind IN ('reserve', 'shared') AND replace(body, '"approved":', '') <> body"""
 """The condition for charges that an owner approved; no text can imitate it, for its quotes are escaped in a body."""
@@ -104,8 +106,11 @@ class Store:
         self.place = storage.place
         """The ledger's name in messages and in default anchors; without any password."""
 
-    def check_room(self) -> None:
-        """Refuse a charge where the disk is nearly full: the answer must be kept too, and the journal."""
+    def check_room(self, quota: Callable[[], None] | None = None) -> None:
+        """Refuse a charge where the disk is nearly full, for the answer must be kept too; or where a quota is used up.
+
+        ``quota`` is a function that refuses.
+        """
         free = self.storage.free_bytes()
         if free is not None and free < LEAST_FREE:
             raise LedgerFullError(
@@ -113,6 +118,8 @@ class Store:
                 f"{LEAST_FREE >> 20} MiB, so that what is paid for can be kept. Nothing was charged. Make room, then "
                 "ask again."
             )
+        if quota is not None:
+            quota()
 
     def prepare(self) -> None:
         """Make the tables (inside a lock)."""
@@ -155,7 +162,9 @@ class Store:
         if not rows:
             raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
         *_, number, hashed = rows[0]
-        return [cast("Row", row[:9]) for row in rows if row[0] is not None], Head(number=number, hash=hashed)
+        # The head's two columns are left out; there is one row without an entry where none follows.
+        entries = [] if rows[0][0] is None else list(map(itemgetter(slice(9)), rows))
+        return cast("list[Row]", entries), Head(number=number, hash=hashed)
 
     def find(self, condition: str, *values: Any) -> list[Entry]:
         """Return the entries that fulfil a condition of SQL."""
@@ -171,6 +180,10 @@ class Store:
         # "about > 0" is the condition of the unique index, which is used only by queries that repeat it.
         return next(iter(self.find("about > 0 AND about = ?", number)), None)
 
+    def outcomes(self, first: int) -> dict[int, Entry]:
+        """Return the outcomes of all reservations from a number on, by the reservations' numbers."""
+        return {entry.about: entry for entry in self.find("about > 0 AND about >= ?", first)}
+
     def previous(self, number: int, data: str) -> Entry | None:
         """Return the last entry before a number that may have changed an account of a data set."""
         condition = "number < ? AND about = 0 AND (data = ? OR kind = 'restored') ORDER BY number DESC LIMIT 1"
@@ -178,8 +191,19 @@ class Store:
 
     def charge_before(self, number: int, data: str, analyst: str) -> Entry | None:
         """Return an analyst's last charge on a data set before a number."""
-        condition = "number < ? AND kind IN ('reserve', 'shared') AND data = ? AND analyst = ?"
+        condition = f"number < ? AND {_CHARGED} AND data = ? AND analyst = ?"
         return next(iter(self.find(f"{condition} ORDER BY number DESC LIMIT 1", number, data, analyst)), None)
+
+    def charges(self, data: str | None, analyst: str | None, limit: int | None) -> list[Entry]:
+        """Return the newest charges: on one data set or all, of one analyst or all."""
+        values = {column: value for column, value in (("data", data), ("analyst", analyst)) if value is not None}
+        condition = " AND ".join([_CHARGED, *(f"{column} = ?" for column in values)])
+        most = "" if limit is None else f" LIMIT {int(limit)}"
+        return self.find(f"{condition} ORDER BY number DESC{most}", *values.values())
+
+    def acts(self) -> list[Entry]:
+        """Return everything but charges and their outcomes, oldest first."""
+        return self.find(f"NOT {_CHARGED} AND about = 0 ORDER BY number")
 
     def parked(self) -> list[Entry]:
         """Return all requests and all decisions on requests, oldest first."""
@@ -225,7 +249,7 @@ class Store:
     def bound(self, analyst: str, request: str) -> str | None:
         """Return the hash of the question that a request id was used for without a charge, if it was."""
         rows = self.storage.rows("SELECT question FROM hush_bound WHERE analyst = ? AND request = ?", analyst, request)
-        return None if not rows else rows[0][0].decode() if isinstance(rows[0][0], bytes) else rows[0][0]
+        return bytes(rows[0][0]).decode() if rows else None
 
     def bind(self, analyst: str, request: str, question: str) -> None:
         """Note which question a request id was used for, for a while (inside a lock)."""

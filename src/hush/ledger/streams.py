@@ -12,19 +12,15 @@ steps, where the sum of the ε's is kε. Prices are exact fractions: the charges
 
 **Why set aside, and not charged at once.** Write S for what was charged and A for what is set aside, as vectors of
 loss, ε and δ mass. Every other charge, and every declaration, is admitted only if S + A fits with it. A release moves
-its part from A to S, so S + A stays, and S only approaches it: each release fits. An account is a privacy filter
-(Rogers, Roth, Ullman, Vadhan 2016; Whitehouse, Ramdas, Rogers, Wu 2023, fully adaptive composition; the theorem of
-each kind is in `hush.accounting.filters`): its guarantee holds for all that was charged, in any order and
-wherever it stops, also if that was decided in the light of earlier answers. A release that was never charged was
-never made, so stopping a stream frees exactly the part A that is left, and nothing that was charged comes back. An
-exact composition of the whole plan that is not additive, such as by privacy-loss distributions, would admit a little
-more at the price that nothing could be freed: there, to stop early refunds nothing (`hush.accounting.plan`).
+its part from A to S, so S + A stays, and S only approaches it: each release fits. An account is a privacy filter: its
+guarantee holds for all that was charged, in any order and wherever it stops, also if that was decided in the light of
+earlier answers. A release that was never charged was never made, so stopping a stream frees exactly the part A that is
+left, and nothing that was charged comes back.
 
 **Each period once.** The ledger keeps the number of the next release of each plan. It only grows. Which release is due
 is decided under the ledger's lock, from that number and the clock, and the charge raises the number. So of two workers
 one makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
-A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed. Only who
-restores an older copy of the ledger forgets releases; what these have cost, the owner says (`hush.ledger.backup`).
+A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
 
 **Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
 says so, it is skipped as soon as the next one is due, and its part of what was set aside is free again.
@@ -44,8 +40,10 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -57,7 +55,7 @@ from hush.core.numbers import assign
 from hush.ledger.budgets import Taken, event_list, in_force, price, takes, times
 from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
-from hush.ledger.entries import Actor, Entry, label, now, prose
+from hush.ledger.entries import Actor, Entry, label, moment, now, prose
 from hush.ledger.errors import LedgerError
 from hush.ledger.state import SetAside, charge_to_json, events_hash, question_hash
 from hush.storage import alive, this_process
@@ -99,9 +97,11 @@ class Schedule:
     every: str
     """``day``, ``week``, ``month`` or ``year``, or several: ``14 days``."""
     slots: int
+    moments: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The moments of all slots, and when the next one would have been."""
 
     def __post_init__(self) -> None:
-        assign(self, first=_moment(self.first))
+        assign(self, first=_first(self.first))
         step = _STEP.fullmatch(self.every.strip()) if isinstance(self.every, str) else None
         count = 0 if step is None else int(step[1] or 1)
         if step is None or not count:
@@ -113,17 +113,19 @@ class Schedule:
         days = count * {"day": 1, "week": 7, "month": 31, "year": 366}[step[2]]
         if int(self.first[:4]) + days * self.slots // 365 > _LAST_YEAR:
             raise InvalidValueError("releases", got=self.slots, allowed=f"so few that they end before {_LAST_YEAR}")
+        first, moments = dt.datetime.fromisoformat(self.first), []
+        for units in range(0, count * (self.slots + 1), count):
+            slot = first + dt.timedelta(days=units * (7 if step[2] == "week" else 1))
+            if step[2] in {"month", "year"}:
+                months = first.year * 12 + first.month - 1 + units * (12 if step[2] == "year" else 1)
+                year, month = months // 12, months % 12 + 1
+                slot = first.replace(year=year, month=month, day=min(first.day, calendar.monthrange(year, month)[1]))
+            moments.append(moment(slot))
+        assign(self, moments=tuple(moments))
 
     def slot(self, number: int) -> str:
-        """Return the moment of a slot, counted from 0; beyond the last one, when it would have been."""
-        step = _STEP.fullmatch(self.every)
-        assert step is not None  # noqa: S101 - checked when it was made
-        first, count = dt.datetime.fromisoformat(self.first), number * int(step[1] or 1)
-        if step[2] in {"day", "week"}:
-            return _written(first + dt.timedelta(days=count * (7 if step[2] == "week" else 1)))
-        months = first.year * 12 + first.month - 1 + count * (12 if step[2] == "year" else 1)
-        year, month = months // 12, months % 12 + 1
-        return _written(first.replace(year=year, month=month, day=min(first.day, calendar.monthrange(year, month)[1])))
+        """Return the moment of a slot, counted from 0."""
+        return self.moments[number]
 
     def period(self, number: int) -> str:
         """Return the name of a slot: its date."""
@@ -136,47 +138,25 @@ class Schedule:
 
     def passed(self, clock: str) -> int:
         """Return how many slots have come at a moment; at most one more than there are, if the next would have too."""
-        low, high = 0, self.slots + 1
-        while low < high:  # binary search: slots come one after the other
-            middle = (low + high) // 2
-            if self.slot(middle) <= clock:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_right(self.moments, clock)
 
 
-def _moment(value: object) -> str:
+def _first(value: object) -> str:
     """Return a date, or a date and time with an offset, as a moment in UTC."""
     text = value.isoformat() if isinstance(value, dt.date) else value
-    try:
-        moment = dt.datetime.fromisoformat(text) if isinstance(text, str) and text.isascii() else None
-        if moment is not None and len(str(text)) == len("2026-11-16"):
-            moment = moment.replace(tzinfo=dt.UTC)
-        if moment is not None and moment.tzinfo is not None and moment.year > _FIRST_YEAR:
-            return _written(moment.astimezone(dt.UTC))
-    except (ValueError, OverflowError):
-        pass
+    with suppress(ValueError, OverflowError, TypeError):
+        first = dt.datetime.fromisoformat(text)  # type: ignore[arg-type]
+        if len(str(text)) == len("2026-11-16"):
+            first = first.replace(tzinfo=dt.UTC)
+        if first.tzinfo is not None and first.year > _FIRST_YEAR and str(text).isascii():
+            return moment(first.astimezone(dt.UTC))
     allowed = "a date such as 2026-11-16, or a time with its offset such as 2026-11-16T06:00:00Z"
     raise InvalidValueError("first", got=value, allowed=allowed)
 
 
-def _written(moment: dt.datetime) -> str:
-    """Return a moment as the ledger writes its own."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDeclaration:
-    """A question that is released again and again, as an owner declares it.
-
-    >>> weekly = Schedule(first="2026-11-16", every="week", slots=12)
-    >>> declaration = StreamDeclaration(
-    ...     name="visits", data="clinic", question="SELECT COUNT(*) AS n FROM visits", schedule=weekly, epsilon="0.1"
-    ... )
-    >>> declaration.readable("alice", {"alice": ["clinic"]}), declaration.readable(None, {})
-    (True, False)
-    """
+    """A question that is released again and again, as an owner declares it."""
 
     name: str
     """The name, which never changes: it is a part of the releases' addresses."""
@@ -395,19 +375,17 @@ class DeclaredStreams:
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
     ) -> Taken:
         """Return the share that a plan takes; refuse one for which too little is neither spent nor set aside."""
-        smaller = in_force(account, (declaration.data, ""), self._limits.lowered)
-        cost = plan.price if smaller.currency == account.currency else price(smaller, events)
-        rooms = [(account, plan.price), (smaller, cost)]
-        if all(room.fits(priced.repeated(plan.releases)) for room, priced in rooms):
-            share = takes(smaller, cost.repeated(plan.releases))
-            return Taken(smaller.epsilon, smaller.delta, share, 1 - smaller.share_spent - share)
-        fitting = min(times(room, priced) for room, priced in rooms)
-        left = 1 - smaller.share_spent
-        does = f"1 release at ε={figure(epsilon)} does"
-        if plan.releases > 1:
-            does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
-        fit = f"{min(fitting, plan.releases - 1)} would" if fitting else "not even one does"
-        keys = any(plan.releases * priced.delta > room.reserve - room.spent_delta for room, priced in rooms)
+        room = in_force(account, (declaration.data, ""), self._limits.lowered)
+        cost = plan.price if room.currency == account.currency else price(room, events)
+        left, whole = 1 - room.share_spent, cost.repeated(plan.releases)
+        if room.fits(whole):
+            share = takes(room, whole)
+            return Taken(room.epsilon, room.delta, share, left - share)
+        does = f"{plan.releases} releases at ε={figure(epsilon)} each do"
+        does = f"1 release at ε={figure(epsilon)} does" if plan.releases == 1 else does
+        fitting = min(times(room, cost), plan.releases - 1)
+        fit = f"{fitting} would" if fitting else "not even one does"
+        keys = whole.delta > room.reserve - room.spent_delta
         raise BudgetExceededError(
             f"{does} not fit into what is left of the budget of {declaration.data} ({percent(left)}); {fit}. Lower "
             f"{'delta, which private keys use' if keys else 'epsilon'}, declare fewer releases, or raise the budget. "
@@ -448,10 +426,8 @@ class DeclaredStreams:
             # The declared price, even if events cost less by now: the releases must add up to the plan.
             fitting = fit(state, asked.data, "", stream.events, self._limits.lowered, unit_price=aside.price)
             if isinstance(fitting, TooMuch):
-                raise BudgetExceededError(
-                    f"The release {asked.name}/{period} was set aside, but the budget of {asked.data} is smaller now "
-                    "than what was spent and this. Raise it, or stop the stream. Nothing was charged."
-                )
+                refusal = fitting.account.refusal(fitting.charge, asked.data)
+                raise BudgetExceededError(f"The release {asked.name}/{period} {refusal}. Nothing was charged.")
             body: dict[str, Any] = {"when": now(), "question": asked.question, "process": this_process()}
             body |= {"epsilon": decimal(stream.epsilon), "question_hash": hashed, "events": written}
             body |= {"standing": {"name": asked.name, "number": due}, **fitting.content}

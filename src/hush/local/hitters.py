@@ -80,24 +80,16 @@ class HittersFound:
 class HeavyHitters(ReadableRepr):
     """A survey for the most common words.
 
-    Parameters
-    ----------
-    epsilon
-        The local privacy of each person's one report.
-    length
-        The longest word in bytes; longer ones are cut.
-    keep
-        How many prefixes go on from round to round.
-
-    Examples
-    --------
-    >>> HeavyHitters(epsilon=4, length=8).length
+    >>> HeavyHitters(epsilon=4, length=8).rounds
     8
     """
 
     epsilon: Fraction
+    """The local privacy of each person's one report."""
     length: int
+    """The longest word in bytes; longer ones are cut."""
     keep: int
+    """How many prefixes go on from round to round."""
 
     def __init__(self, *, epsilon: Number, length: int, keep: int = 32) -> None:
         assign(

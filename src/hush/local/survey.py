@@ -56,70 +56,46 @@ class Estimated:
 
     def chart(self) -> Chart:
         """Return a bar chart with error bars."""
-        reaches = [(value - error, value + error) for value, error in zip(self.values, self.errors, strict=True)]
-        bars = [
-            ChartBar(row=row, end=value, reach=reach, tooltip=f"{name}: {value:.4g} ± {error:.3g}")
-            for row, (name, value, error, reach) in enumerate(
-                zip(self.names, self.values, self.errors, reaches, strict=True)
-            )
-        ]
-        low, high = min(low for low, _ in reaches), max(high for _, high in reaches)
-        axis = ChartAxis.around("share" if self.form.kind == "frequency" else "mean", min(low, 0.0), max(high, 0.0))
-        subtitle = (
-            f"{self.reports:,} reports, each private at ε = {decimal(self.form.epsilon)}; ± at {self.confidence:.6g}"
-        )
+        bars, ends = [], [0.0]
+        for row, (name, value, error) in enumerate(zip(self.names, self.values, self.errors, strict=True)):
+            reach, tooltip = (value - error, value + error), f"{name}: {value:.4g} ± {error:.3g}"
+            bars.append(ChartBar(row=row, end=value, reach=reach, tooltip=tooltip))
+            ends += reach
+        axis = ChartAxis.around("share" if self.form.kind == "frequency" else "mean", min(ends), max(ends))
+        private = f"private at ε = {decimal(Fraction(self.form.epsilon))}"
+        subtitle = f"{self.reports:,} reports, each {private}; ± at {self.confidence:.6g}"
         return bar_chart(self.names, bars, axis, title=self.form.question, subtitle=subtitle)
 
     plot = chart
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A question that everybody answers through a mechanism of their own.
-
-    Parameters
-    ----------
-    question
-        What is asked, in words.
-    kind
-        ``frequency`` with ``categories``, or ``mean`` with ``lower`` and ``upper``.
-    epsilon
-        The privacy of each report.
-    """
+    """A question that everybody answers through a mechanism of their own."""
 
     question: str
+    """The question in words."""
     kind: str
-    epsilon: Fraction
-    categories: tuple[str, ...]
-    lower: Fraction | None
-    upper: Fraction | None
+    """``frequency`` with ``categories``, or ``mean`` with ``lower`` and ``upper``."""
+    epsilon: Number
+    """The privacy of each report."""
+    categories: Sequence[str] = ()
+    lower: Number | None = None
+    upper: Number | None = None
 
-    def __init__(
-        self,
-        *,
-        question: str,
-        kind: str,
-        epsilon: Number,
-        categories: Sequence[str] = (),
-        lower: Number | None = None,
-        upper: Number | None = None,
-    ) -> None:
-        if not isinstance(question, str) or not 0 < len(question) <= _LONGEST_QUESTION:
-            raise InvalidValueError("question", got=question, allowed=f"a text of 1 to {_LONGEST_QUESTION} characters")
-        choose(kind, _KINDS, "kind")
-        if kind == "frequency" and (lower is not None or upper is not None or not categories):
-            raise InvalidValueError("categories", got=categories, allowed="given for a frequency, and no range")
-        if kind == "mean" and (categories or lower is None or upper is None):
-            raise InvalidValueError("lower", got=lower, allowed="given with upper for a mean, and no categories")
-        assign(
-            self,
-            question=question,
-            kind=kind,
-            epsilon=ordinary(epsilon, "epsilon"),
-            categories=tuple(str(name) for name in categories),
-            lower=None if lower is None else exact(lower, "lower"),
-            upper=None if upper is None else exact(upper, "upper"),
-        )
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str) or not 0 < len(self.question) <= _LONGEST_QUESTION:
+            allowed = f"a text of 1 to {_LONGEST_QUESTION} characters"
+            raise InvalidValueError("question", got=self.question, allowed=allowed)
+        choose(self.kind, _KINDS, "kind")
+        ends = self.lower is not None, self.upper is not None
+        if self.kind == "frequency" and (any(ends) or not self.categories):
+            raise InvalidValueError("categories", got=self.categories, allowed="given for a frequency, and no range")
+        if self.kind == "mean" and (self.categories or not all(ends)):
+            raise InvalidValueError("lower", got=self.lower, allowed="given with upper for a mean, and no categories")
+        assign(self, epsilon=ordinary(self.epsilon, "epsilon"), categories=tuple(map(str, self.categories)))
+        if self.kind == "mean":
+            assign(self, lower=exact(self.lower, "lower"), upper=exact(self.upper, "upper"))
         _ = self.mechanism  # its own limits are told now
 
     @property
@@ -179,7 +155,7 @@ class Form:
             values = [mechanism.estimate(accepted)]
             errors = [mechanism.error(confidence, count=count)]
         else:
-            names = self.categories
+            names = tuple(self.categories)
             reports = [self.categories[i] for i in accepted] if isinstance(mechanism, RandomizedResponse) else accepted
             values = mechanism.estimate(reports).tolist()
             errors = mechanism.errors(values, confidence, count=count).tolist()
@@ -189,18 +165,16 @@ class Form:
         )  # fmt: skip
 
     def _possible(self, report: Any, mechanism: Any) -> bool:
+        """Return whether a report is a whole number below the mechanism's limit, or a set of whole numbers."""
+        limit = len(self.categories)
+        if isinstance(mechanism, ProjectiveGeometry | LocalMean):
+            limit = mechanism.points if isinstance(mechanism, ProjectiveGeometry) else len(mechanism.reports)
+        entries, size = [report], 1
         if isinstance(mechanism, SubsetSelection):
-            size = mechanism.size
-            return (
-                isinstance(report, list)
-                and len(report) == size == len(set(map(str, report)))
-                and all(_whole(entry, len(self.categories)) for entry in report)
-            )
-        if isinstance(mechanism, ProjectiveGeometry):
-            return _whole(report, mechanism.points)
-        if isinstance(mechanism, LocalMean):
-            return _whole(report, len(mechanism.reports))
-        return _whole(report, len(self.categories))
+            entries, size = report if isinstance(report, list) else [], mechanism.size
+        # Not isinstance: True is an int in Python, but no mechanism reports it.
+        numbers = all(type(entry) is int and 0 <= entry < limit for entry in entries)
+        return numbers and len(entries) == len(set(entries)) == size
 
     def to_json(self) -> str:
         """Return the form as JSON."""
@@ -228,8 +202,3 @@ class Form:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InvalidValueError("categories", got=names, allowed="a list of texts")
         return cls(**content)
-
-
-def _whole(value: Any, limit: int) -> bool:
-    # True is an int in Python, but no mechanism reports it.
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit

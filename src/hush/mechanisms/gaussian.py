@@ -27,15 +27,10 @@ P(N ≥ m-1) (Canonne et al., Proposition 25), so ⌈σz⌉ steps always hold; �
 discrete tail allows it. A value that is rounded to the grid first moves by up to half a step, which is added
 (`hush.mechanisms.base`).
 
->>> m = Gaussian(sensitivity=1, epsilon=1, delta="1e-6")
->>> 4.22 < float(m.sigma) < 4.24
-True
 >>> Gaussian(sensitivity=1, epsilon=2, delta="1e-6", calibration="classical")
 Traceback (most recent call last):
 ...
 hush.core.errors.InvalidValueError: The 'epsilon' parameter must be below 1 for the classical bound. Got 2 instead...
->>> Gaussian(sensitivity=1, epsilon=0, delta="0.1").release(5) in range(-150, 160)
-True
 
 **Gaussian calibration on the discrete law: the σ that the drawn law itself needs.**
 

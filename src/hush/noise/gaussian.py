@@ -25,19 +25,17 @@ grows with ρ, the other falls with ρ and grows with W. So it is checked when t
 = 1. The tail is decided in ball arithmetic.
 
 **Accepting.** A second word holds the offset in its low w bits and begins the uniform U of the test with the
-others; if w > 32, the other bits of the offset have words of their own. In order: U below the smallest acceptance
+others; if w > 55, the other bits of the offset have words of their own. In order: U below the smallest acceptance
 probability of the block, rounded down (an integer table) accepts; this is the fate of 95 % of proposals at large σ and
 nearly all at small σ. The rest compute λq(k)/h_j in float64, the exponent k²/2v in units of W so that nothing over- or
-underflows: as x²·W²/2v with x = k/W < 255. A single draw rounds x once. A vector adds up the block's number, the first
-63 bits that the further words gave and the last 32, each times its power of 2. All these parts are at least 0 and what
-is left out is below 2⁻⁶³, so x is right to a relative 2⁻⁵¹ plus 2⁻⁶³, and with that the exponent to a relative 2⁻⁴⁹
-plus 2·255·2⁻⁶³/512 < 2⁻⁶³, for W²/2v ≤ 1/512 wherever w > 0. exp is right to 8 ulp, so where the exponent is below 64
-the quotient is right to a relative 2⁻⁴². Elsewhere it is tiny, λe⁻⁶⁴ < 2⁻²⁸ with h_j ≥ 1, and right to a relative 2⁻³⁹
-as long as exp does not underflow, so the absolute error is below 2⁻⁶⁰ in every case. U is compared with a margin of
-2⁻⁴⁰ relative and 2⁻⁶⁰ absolute; what falls inside is settled by ball arithmetic with ever more bits of U.
+underflows: as x²·W²/2v with x = k/W < 255, which is rounded once, so the exponent is right to a relative 2⁻⁴⁹. exp is
+right to 8 ulp, so where the exponent is below 64 the quotient is right to a relative 2⁻⁴². Elsewhere it is tiny, λe⁻⁶⁴
+< 2⁻²⁸ with h_j ≥ 1, and right to a relative 2⁻³⁹ as long as exp does not underflow, so the absolute error is below 2⁻⁶⁰
+in every case. U is compared with a margin of 2⁻⁴⁰ relative and 2⁻⁶⁰ absolute; what falls inside is settled by ball
+arithmetic with ever more bits of U.
 
-**Integers of any size.** All blocks end below 255·2^w, so for w ≤ 55 a vector is made of int64. Beyond, its parts are
-arrays of words up to the end, where Python integers are made of them; what is decided, and how, is the same.
+**Integers of any size.** All blocks end below 255·2^w, so for w ≤ 55 a vector is made of int64, all at once. Beyond
+(σ from 2⁶⁰ on) it is a loop of single draws, which are Python integers.
 
 >>> discrete_gaussian("0.001")
 0
@@ -50,17 +48,17 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.rounding import ball
-from hush.noise.bits import BitSource, Size, Uniform, drawn, join, less, put, settle
+from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, join, less, put, settle
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
-from hush.noise.uniform import draw_bits, draw_many_bits
+from hush.noise.uniform import draw_bits
 
 BLOCKS = 255
 _TAIL_BLOCK = BLOCKS  # the tail's index in the table, behind the blocks 0 … 254
@@ -68,19 +66,12 @@ _COLUMN_HEIGHT = 2**55
 _TOTAL_HEIGHT = 256 * _COLUMN_HEIGHT  # 2⁶³
 _TAIL_SHARE = 2.0**-36  # of the total height, left for the tail and for rounding heights up
 _SHARED_VARIANCE_STEP = 4  # v/W² is rounded up to a multiple of this, so that nearby variances share a table
-_OFFSET_BITS = 32  # of the second word, at most; wider offsets take a third word
+_OFFSET_BITS = 55  # of the second word, at most; 255 blocks of 2⁵⁵ end below 2⁶³
 _MAX_SINGLE_DRAWS = 24  # up to this many draws a loop of single draws is faster than a vector
 _PROPOSALS_PER_EXTRA = 32  # one extra proposal for each 32 draws: about 3 %, and fewer are rejected, nearly always
-_MAX_INT64_BITS = 55  # 255 blocks of 2⁵⁵ end below 2⁶³
 
 
-@overload
-def discrete_gaussian(sigma: Number | None = None, size: None = None, *, variance: Number | None = None) -> int: ...
-@overload
-def discrete_gaussian(
-    sigma: Number | None = None, size: int | tuple[int, ...] = ..., *, variance: Number | None = None
-) -> npt.NDArray[Any]: ...
-def discrete_gaussian(sigma: Number | None = None, size: Size = None, *, variance: Number | None = None) -> Any:
+def discrete_gaussian(sigma: Number | None = None, size: Size = None, *, variance: Number | None = None) -> Drawn:
     """Draw k with probability exactly proportional to e^(-k²/2σ²).
 
     Give ``sigma``, or the parameter σ² as ``variance``: any rational either way. (σ² is the law's parameter; its true
@@ -101,8 +92,6 @@ class Staircase(NamedTuple):
     """λ."""
     heights: tuple[int, ...]
     """h_0 … h_254 and h_tail; they add up to 2⁶³."""
-    columns: list[tuple[int, int]]
-    """Threshold and alias of each column, as plain integers for single draws: a draw looks up both, used or not."""
     threshold: npt.NDArray[np.uint64]
     alias: npt.NDArray[np.intp]
     rate: npt.NDArray[np.float64]
@@ -118,7 +107,6 @@ class _Shape(NamedTuple):
 
     scale: int
     heights: tuple[int, ...]
-    columns: list[tuple[int, int]]
     threshold: npt.NDArray[np.uint64]
     alias: npt.NDArray[np.intp]
     rate: npt.NDArray[np.float64]
@@ -167,7 +155,6 @@ def _shape(scaled: Fraction, *, single: bool) -> _Shape:
     return _Shape(
         scale=scale,
         heights=tuple(heights),
-        columns=list(zip(threshold, alias, strict=True)),
         threshold=np.array(threshold, dtype=np.uint64),
         alias=np.array(alias, dtype=np.intp),
         rate=np.array([scale / height for height in heights]),
@@ -211,8 +198,8 @@ def draw_one(stairs: Staircase, bits: BitSource) -> int:
     while True:
         word = bits.word()  # 8 bits for the column, 55 for the height in it, and the sign
         column, height = word >> 56, (word >> 1) & (_COLUMN_HEIGHT - 1)
-        threshold, alias = stairs.columns[column]
-        block = column if height < threshold else alias
+        alias = int(stairs.alias[column])  # looked up whether it is used or not: each draw takes the same time
+        block = column if height < stairs.threshold[column] else alias
         if block == _TAIL_BLOCK:
             magnitude, accepted = _draw_tail(stairs, bits)
         else:
@@ -275,44 +262,15 @@ def _draw_tail(stairs: Staircase, bits: BitSource) -> tuple[int, bool]:
 
 def draw_many(stairs: Staircase, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``: the first ``count`` accepted proposals."""
-    if count <= _MAX_SINGLE_DRAWS:
-        none = np.zeros(count, dtype=np.int64 if stairs.width_bits <= _MAX_INT64_BITS else object)
+    wide = stairs.width_bits > _OFFSET_BITS
+    if wide or count <= _MAX_SINGLE_DRAWS:
+        none = np.zeros(count, dtype=object if wide else np.int64)
         return put(none, range(count), (draw_one(stairs, bits) for _ in range(count)))
     proposed, rejected = _propose(stairs, count + count // _PROPOSALS_PER_EXTRA, bits)
     values = np.delete(proposed, rejected)[:count]
     if len(values) == count:
         return values
     return np.concatenate([values, draw_many(stairs, count - len(values), bits)])  # int64 and objects are objects
-
-
-class _Proposed(NamedTuple):
-    """Magnitudes proposed from blocks, in parts: block·2^w + far·2³² + near, or block·2^w + near up to w = 32."""
-
-    block: npt.NDArray[np.intp]
-    far: npt.NDArray[Any]
-    """Of 63 bits, or of more as Python integers."""
-    near: npt.NDArray[np.uint64]
-    word: npt.NDArray[np.uint64]
-    """The second word: its low bits are ``near``, the others begin the uniform of the acceptance test."""
-
-    def only(self, positions: npt.NDArray[np.intp]) -> _Proposed:
-        return _Proposed(self.block[positions], self.far[positions], self.near[positions], self.word[positions])
-
-    def whole(self, w: int) -> npt.NDArray[Any]:
-        """Return the magnitudes as integers."""
-        low = min(w, _OFFSET_BITS)
-        high: npt.NDArray[Any] = self.block.astype(np.int64 if w - low <= _MAX_INT64_BITS else object)
-        high = (high << (w - low)) | self.far
-        if w <= _MAX_INT64_BITS:
-            return (high << low) | self.near.view(np.int64)
-        return np.asarray((high.astype(object) << low) | self.near.astype(object))
-
-    def steps(self, w: int) -> npt.NDArray[np.float64]:
-        """Return the magnitudes in units of 2^w, as near as the module's text says."""
-        settled_bits = max(0, w - _OFFSET_BITS)
-        leading = min(settled_bits, 63)  # the first 63 bits are enough: dropping the others lowers x by less than 2⁻⁶³
-        first = (self.far >> (settled_bits - leading)).astype(np.float64) * 2.0**-leading
-        return self.block + (first + self.near.astype(np.float64) * 2.0**-w)
 
 
 def _propose(stairs: Staircase, count: int, bits: BitSource) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
@@ -322,39 +280,44 @@ def _propose(stairs: Staircase, count: int, bits: BitSource) -> tuple[npt.NDArra
     height = (words >> np.uint64(1)) & np.uint64(_COLUMN_HEIGHT - 1)
     block = np.where(height < stairs.threshold[column], column, stairs.alias[column])
     w = stairs.width_bits
-    far = draw_many_bits(max(0, w - _OFFSET_BITS), count, bits)
-    proposed = _Proposed(block, far, second & np.uint64(2 ** min(w, _OFFSET_BITS) - 1), second)
-    magnitude = proposed.whole(w)
+    offset = (second & np.uint64(2**w - 1)).view(np.int64)
+    magnitude: npt.NDArray[Any] = (block.astype(np.int64) << w) | offset
     doubtful = second >= stairs.sure[block]  # the tail's entry is 0, so all of the tail is doubtful
     if w:  # 0 has half the weight that the table assumes
         doubtful |= magnitude == 0
     positions = np.flatnonzero(doubtful)
-    accepted, beyond = _decide(stairs, proposed.only(positions), magnitude[positions], bits)
+    accepted, beyond = _decide(stairs, block[positions], magnitude[positions], second[positions] >> np.uint64(w), bits)
     magnitude = put(magnitude, positions[list(beyond)], beyond.values())
     np.negative(magnitude, out=magnitude, where=(words & np.uint64(1)).astype(np.bool_))
     return magnitude, positions[~accepted]
 
 
 def _decide(
-    stairs: Staircase, proposed: _Proposed, k: npt.NDArray[Any], bits: BitSource
+    stairs: Staircase,
+    blocks: npt.NDArray[np.intp],
+    k: npt.NDArray[np.int64],
+    digits: npt.NDArray[np.uint64],
+    bits: BitSource,
 ) -> tuple[npt.NDArray[np.bool_], dict[int, int]]:
-    """Settle proposals that the integer table left open; return which are accepted, and magnitudes from the tail."""
-    near = min(stairs.width_bits, _OFFSET_BITS)
-    steps = proposed.steps(stairs.width_bits)
+    """Settle proposals that the integer table left open; return which are accepted, and magnitudes from the tail.
+
+    ``digits`` are the 64 - w first bits of each uniform.
+    """
+    w = stairs.width_bits
+    steps = k.astype(np.float64) * 2.0**-w
     with np.errstate(under="ignore"):
-        chance = stairs.rate[proposed.block] * np.exp(-stairs.half_precision * steps * steps)
+        chance = stairs.rate[blocks] * np.exp(-stairs.half_precision * steps * steps)
     chance[k == 0] /= 2
-    digits = proposed.word >> np.uint64(near)
-    low = digits.astype(np.float64) * 2.0 ** (near - 64)
+    low = digits.astype(np.float64) * 2.0 ** (w - 64)
     # The same margins as for a single draw; a chance that is NaN is neither above nor below, so it is unsure.
-    accepted = low + 2.0 ** (near - 64) < chance * (1 - 2.0**-40) - 2.0**-60
+    accepted = low + 2.0 ** (w - 64) < chance * (1 - 2.0**-40) - 2.0**-60
     unsure = ~accepted & ~(low > chance * (1 + 2.0**-40) + 2.0**-60)
-    unsure |= proposed.block == _TAIL_BLOCK
+    unsure |= blocks == _TAIL_BLOCK
     beyond = {}
     for position in np.flatnonzero(unsure).tolist():
-        block = int(proposed.block[position])
+        block = int(blocks[position])
         if block == _TAIL_BLOCK:
             beyond[position], accepted[position] = _draw_tail(stairs, bits)
         else:
-            accepted[position] = accept_exactly(stairs, block, int(k[position]), int(digits[position]), 64 - near, bits)
+            accepted[position] = accept_exactly(stairs, block, int(k[position]), int(digits[position]), 64 - w, bits)
     return accepted, beyond

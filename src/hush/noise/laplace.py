@@ -46,14 +46,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import Number, positive
 from hush.core.rounding import ball
-from hush.noise.bits import BitSource, Size, Uniform, drawn, floor, join, put, settle
+from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, floor, join, put, settle
 from hush.noise.uniform import draw_bits, draw_many_bits, settle_exp
 
 _MAGNITUDE_MASK = 2**63 - 1
@@ -64,20 +64,12 @@ _OBJECTS_ABOVE = 2**56
 _ACCEPT_BELOW = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸), below 2⁶⁴e^(-L/s) for every L
 
 
-@overload
-def discrete_laplace(scale: Number, size: None = None) -> int: ...
-@overload
-def discrete_laplace(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def discrete_laplace(scale: Number, size: Size = None) -> Any:
+def discrete_laplace(scale: Number, size: Size = None) -> Drawn:
     """Draw k with probability exactly proportional to e^(-|k|/scale), for any rational scale."""
     return drawn(size, draw_many, draw_one, geometric_law(positive(scale, "scale"), symmetric=True))
 
 
-@overload
-def geometric(scale: Number, size: None = None) -> int: ...
-@overload
-def geometric(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def geometric(scale: Number, size: Size = None) -> Any:
+def geometric(scale: Number, size: Size = None) -> Drawn:
     """Draw k ≥ 0 with probability exactly proportional to e^(-k/scale), for any rational scale.
 
     >>> geometric(2) >= 0
@@ -117,7 +109,9 @@ def draw_one(law: GeometricLaw, bits: BitSource) -> int:
     """Draw one integer from ``bits``."""
     while True:
         word = bits.word()
-        high = _invert_one(law, word & _MAGNITUDE_MASK, bits)
+        b = word & _MAGNITUDE_MASK
+        w = -law.s * math.log(b * law.kappa) if b >= _FLOAT_FROM else 0.0  # which is doubtful, as every whole number is
+        high = math.floor(w) if abs(w - round(w)) > law.margin else invert_exactly(law, b, bits)
         low = _low(law, bits) if law.low_bits else 0
         negative = law.symmetric and word >= _SIGN_BIT
         # A split draw that is -0 begins anew, or 0 would have twice its weight. Unsplit, (1+r)/2 allows for it.
@@ -139,14 +133,6 @@ def draw_many(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any
     again = np.flatnonzero(negative & (values == 0)) if law.low_bits else ()
     values = np.negative(values, out=values, where=negative)
     return put(values, again, (draw_one(law, bits) for _ in again)) if len(again) else values
-
-
-def _invert_one(law: GeometricLaw, b: int, bits: BitSource) -> int:
-    if b >= _FLOAT_FROM:
-        w = -law.s * math.log(b * law.kappa)
-        if abs(w - round(w)) > law.margin:
-            return math.floor(w)
-    return invert_exactly(law, b, bits)
 
 
 def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[Any]:

@@ -71,14 +71,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.rounding import Ball, ball, flint
-from hush.noise.bits import BitSource, Size, Uniform, drawn, floor, less, put, settle
+from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, floor, less, put, settle
 
 _LARGEST_TABLE_RATE = 2**14
 _LARGEST_RATE = 2**40
@@ -86,27 +86,19 @@ _WORD_RANGE = 2**64
 _TABLE_PRECISION = 320  # bits: the sum of a table's masses loses few of them, and 64 have to be certain
 
 
-@overload
-def poisson(rate: Number, size: None = None) -> int: ...
-@overload
-def poisson(rate: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def poisson(rate: Number, size: Size = None) -> Any:
+def poisson(rate: Number, size: Size = None) -> Drawn:
     """Draw k ≥ 0 with probability exactly e^(-rate)·rate^k/k!, for a rational rate up to 2⁴⁰."""
     return drawn(size, draw_many, None, poisson_law(_rate(rate, "rate")))
 
 
-@overload
-def skellam(variance: Number, size: None = None) -> int: ...
-@overload
-def skellam(variance: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def skellam(variance: Number, size: Size = None) -> Any:
+def skellam(variance: Number, size: Size = None) -> Drawn:
     """Draw the difference of two independent Poisson variables, each with half the variance as its rate."""
-    return drawn(size, _differences, None, poisson_law(_rate(variance, "variance") / 2))
 
+    def differences(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
+        both = draw_many(law, 2 * count, bits)
+        return np.asarray(both[:count] - both[count:])
 
-def _differences(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
-    both = draw_many(law, 2 * count, bits)
-    return np.asarray(both[:count] - both[count:])
+    return drawn(size, differences, None, poisson_law(_rate(variance, "variance") / 2))
 
 
 def _rate(value: Number, parameter: str) -> Fraction:
@@ -140,17 +132,8 @@ def law_of_real(rate: Callable[[], Ball], nearly: float, repeats: int = 1) -> Po
     # F is about 2⁻⁶⁴ nine standard deviations below the mean. Draws below the table are settled exactly, so a wrong
     # beginning costs time and nothing else.
     first = max(0, math.floor(nearly - 9.5 * math.sqrt(nearly) - 10))
-    context = flint().ctx
-    before, precision = context.prec, _TABLE_PRECISION
-    try:
-        while True:
-            context.prec = precision
-            thresholds = _thresholds(rate(), first)
-            if thresholds is not None:
-                return PoissonLaw(rate, repeats, first, np.array(thresholds, dtype=np.uint64))
-            precision *= 2
-    finally:
-        context.prec = before
+    thresholds = settle(lambda: _thresholds(rate(), first), [], _TABLE_PRECISION)
+    return PoissonLaw(rate, repeats, first, np.array(thresholds, dtype=np.uint64))
 
 
 def _thresholds(rate: Ball, first: int) -> list[int] | None:
@@ -177,8 +160,6 @@ def _distribution(k: int, rate: Ball) -> Ball:
 
 def draw_many(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
     """Draw ``count`` integers from ``bits``."""
-    if law.repeats == 1:
-        return _from_table(law, count, bits)
     total = _from_table(law, count, bits)
     for _ in range(law.repeats - 1):
         total = total + _from_table(law, count, bits)
@@ -225,21 +206,13 @@ _SMALLEST_SCALE, _LARGEST_SCALE = Fraction(1, 10**5), Fraction(2**50)
 _LARGEST_SHAPE = 2**10
 
 
-@overload
-def negative_binomial(shape: Number, scale: Number, size: None = None) -> int: ...
-@overload
-def negative_binomial(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def negative_binomial(shape: Number, scale: Number, size: Size = None) -> Any:
+def negative_binomial(shape: Number, scale: Number, size: Size = None) -> Drawn:
     """Draw k ≥ 0 from exactly the negative binomial law of this shape, with q = e^(-1/scale)."""
     law = negative_binomial_law(*read_share(shape, scale), signed=False)
     return drawn(size, draw_many_binomial, None, law)
 
 
-@overload
-def laplace_share(shape: Number, scale: Number, size: None = None) -> int: ...
-@overload
-def laplace_share(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def laplace_share(shape: Number, scale: Number, size: Size = None) -> Any:
+def laplace_share(shape: Number, scale: Number, size: Size = None) -> Drawn:
     """Draw the difference of two negative binomial variables: shapes that add up to 1 sum to discrete Laplace."""
     law = negative_binomial_law(*read_share(shape, scale), signed=True)
     return drawn(size, draw_many_binomial, None, law)

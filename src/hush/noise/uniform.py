@@ -36,33 +36,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, nonnegative, probability
-from hush.core.rounding import ball
-from hush.noise.bits import BitSource, Real, Size, Uniform, drawn, floor, less, settle, system_bits
+from hush.core.rounding import Ball, ball, flint
+from hush.noise.bits import BitSource, Drawn, Real, Size, Uniform, drawn, floor, less, settle, system_bits
 
 _WORD_RANGE = 2**64
 """The number of values that a word of 64 bits can have."""
+_PRECISION = 160
+"""64 bits of a floor and 96 to spare: a second attempt has a chance of about 2⁻⁹⁶."""
 
 
-@overload
-def bernoulli(p: Number, size: None = None) -> bool: ...
-@overload
-def bernoulli(p: Number, size: int | tuple[int, ...]) -> npt.NDArray[np.bool_]: ...
-def bernoulli(p: Number, size: Size = None) -> Any:
+def bernoulli(p: Number, size: Size = None) -> Drawn:
     """Draw True with probability exactly ``p``, a number from 0 to 1."""
     return drawn(size, draw_many_bernoulli, draw_bernoulli, probability(p, "p"), dtype=np.bool_)
 
 
-@overload
-def bernoulli_exp(x: Number | Real, size: None = None) -> bool: ...
-@overload
-def bernoulli_exp(x: Number | Real, size: int | tuple[int, ...]) -> npt.NDArray[np.bool_]: ...
-def bernoulli_exp(x: Number | Real, size: Size = None) -> Any:
+def bernoulli_exp(x: Number | Real, size: Size = None) -> Drawn:
     """Draw True with probability exactly e⁻ˣ.
 
     ``x`` is a number of at least zero, or a real given by intervals: a function that takes a precision in bits and
@@ -114,8 +108,8 @@ def _compare(words: npt.NDArray[np.uint64], threshold: int, tie: Callable[[], bo
     return heads
 
 
-def _exp(x: Fraction | Real, precision: int) -> Any:
-    return (-(x(precision) if callable(x) else ball(x))).exp()
+def _exp(x: Fraction | Real) -> Ball:
+    return (-(x(flint().ctx.prec) if callable(x) else ball(x))).exp()
 
 
 def _threshold(x: Fraction | Real) -> int:
@@ -133,38 +127,18 @@ def _cached_threshold(x: Fraction) -> int:
 
 def _find_threshold(x: Fraction | Real) -> int:
     """Raise the precision until the floor is certain (for a real x that is exactly 0: never; give 0 as a number)."""
-    precision = 160  # 64 bits of the floor and 96 to spare: a second attempt has a chance of about 2⁻⁹⁶
-
-    def attempt() -> int | None:
-        nonlocal precision
-        word = floor(_exp(x, precision) * _WORD_RANGE)
-        precision += 96
-        return word
-
-    threshold: int = settle(attempt, [], precision)
+    threshold: int = settle(lambda: floor(_exp(x) * _WORD_RANGE), [], _PRECISION)
     return threshold
 
 
 def settle_exp(x: Fraction | Real, word: int, bits: BitSource) -> bool:
     """Return whether U < e⁻ˣ, for a uniform U that begins with the 64 bits ``word``."""
     uniform = Uniform(bits, word, 64)
-    precision = 160
-
-    def attempt() -> bool | None:
-        nonlocal precision
-        heads = less(uniform.ball(), _exp(x, precision))
-        precision += 96
-        return heads
-
-    heads: bool = settle(attempt, [uniform], precision)
+    heads: bool = settle(lambda: less(uniform.ball(), _exp(x)), [uniform], _PRECISION)
     return heads
 
 
-@overload
-def uniform_integer(n: int, size: None = None) -> int: ...
-@overload
-def uniform_integer(n: int, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
-def uniform_integer(n: int, size: Size = None) -> Any:
+def uniform_integer(n: int, size: Size = None) -> Drawn:
     """Draw an integer from 0 to n−1, each equally likely."""
     return drawn(size, draw_many_uniform_integers, draw_uniform_integer, integer(n, "n", minimum=1))
 

@@ -83,9 +83,10 @@ def read_columns(section: Section) -> dict[str, Type]:
 def column_type(section: Section) -> Type:
     """Return the type that a column's words declare."""
     section.only(_KEYS)
-    words, name, kinds = section.values, section.text("type"), [kind.value for kind in Kind]
-    if name is None:
+    words, kinds = section.values, [kind.value for kind in Kind]
+    if "type" not in words:
         raise section.error(None, f"{section.name} needs a type.", f"Types are {', '.join(kinds)}.")
+    name = str(words["type"]).strip()
     if name not in kinds:
         hint = did_you_mean(name, kinds, otherwise=f"Types are {', '.join(kinds)}.")
         raise section.error("type", f"{section.name}.type is no type: {shown(name)}.", hint)
@@ -114,7 +115,7 @@ def column_type(section: Section) -> Type:
             raise section.error("format", f"a {name} column has no format.", "It is for dates and timestamps.")
         from hush.query.date_formats import DateFormat
 
-        date_format = section.parsed("format", DateFormat.parse, None).text
+        date_format = section.parsed("format", lambda text: DateFormat.parse(text).text, "")
     nullable = section.flag("nullable", default=True)
     if not nullable and not (kind is Kind.BOOLEAN or (kind.numeric and lower is not None and upper is not None)):
         raise section.error(
@@ -175,15 +176,13 @@ def _step(
     section: Section, kind: Kind, lower: Fraction | None, upper: Fraction | None, values: tuple[Value, ...] | None
 ) -> Fraction | None:
     """Return the grid of a column: whole numbers, a declared step, or that of the values; else none."""
-    step = section.number("step", "a positive number")
+    step = section.number("step", "a positive number", lambda number: number > 0)
     if step is None:
         if kind is not Kind.DECIMAL:
             return Fraction(1)
         if values is not None:
             return common_step(abs(position(value)) for value in values) or Fraction(1)
         return None  # conditions and keys see what is stored; it is rounded where it is summed
-    if step <= 0:
-        raise section.wrong("step", "a positive number")
     if kind is Kind.INTEGER and step.denominator != 1:
         written = shown(section.values["step"])
         problem = f"{section.name} is an integer column, so its step is a whole number; got {written}."

@@ -52,14 +52,6 @@ class Document:
             raise mistake
         self.mistakes.append(mistake)
 
-    def tolerant(self, read: Callable[[], T], default: T) -> T:
-        """Return the result of ``read``; if mistakes are collected, note a mistake and return the default instead."""
-        try:
-            return read()
-        except PolicyError as error:
-            self.note(error)
-            return default
-
     def each(self, entries: Iterable[tuple[str, K]], read: Callable[[str, K], T]) -> dict[str, T]:
         """Return the result of ``read`` by key; if mistakes are collected, keys with a mistake are left out."""
         results: dict[str, T] = {}
@@ -87,7 +79,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of the file."""
+    """One table of the file. If mistakes are collected, a value with a mistake is read as its default."""
 
     document: Document
     path: Path
@@ -104,7 +96,8 @@ class Section:
 
     def wrong(self, key: str, allowed: str, hint: str = "") -> HushError:
         """Return an error about a value that is not allowed."""
-        return self.error(key, f"{self.name}.{key} must be {allowed}; got {shown(self.values.get(key))}.", hint)
+        subject = ".".join((*self.path, key))
+        return self.error(key, f"{subject} must be {allowed}; got {shown(self.values.get(key))}.", hint)
 
     def only(self, allowed: Iterable[str]) -> None:
         """Refuse keys that nobody reads: a misspelt bound must not be passed over."""
@@ -119,15 +112,17 @@ class Section:
         spellings: dict[str, str] = {}
         for key in self.values:
             if (twin := spellings.setdefault(key.casefold(), key)) != key:
-                raise self.error(key, f"'{key}' and '{twin}' differ in case alone.", "Rename one of them.")
+                problem = f"'{key}' and '{twin}' differ in case alone."
+                self.document.note(self.error(key, problem, "Rename one of them."))
             if not key.strip() or not key.isprintable() or len(key) > longest:
-                raise self.error(key, f"{noun} must be 1 to {longest} printable characters.")
+                self.document.note(self.error(key, f"{noun} must be 1 to {longest} printable characters."))
 
     def section(self, key: str) -> Section:
         """Return a section inside this one; empty if it is not there."""
         path, values = (*self.path, key), self.values.get(key, {})
         if not isinstance(values, Mapping):
-            raise self.document.error(path, f"{'.'.join(path)} must be a table; got {shown(values)}.")
+            self.document.note(self.wrong(key, "a table"))
+            values = {}
         return Section(self.document, path, values)
 
     def sections(self, key: str) -> list[tuple[str, Section]]:
@@ -136,43 +131,49 @@ class Section:
         outer.check_names("a name", 100)
         return [(name, outer.section(name)) for name in outer.values]
 
-    def text(self, key: str, default: str | None = None, *, hint: str = "") -> str | None:
+    def holds(self, key: str, *, good: bool, allowed: str, hint: str = "") -> bool:
+        """Return whether a value is good, and note a mistake if not."""
+        if not good:
+            self.document.note(self.wrong(key, allowed, hint))
+        return good
+
+    def text(self, key: str, *, hint: str = "") -> str | None:
         """Return text that is not empty."""
-        if key not in self.values:
-            return default
-        value = self.values[key]
-        if not isinstance(value, str) or not value.strip():
-            raise self.wrong(key, "text that is not empty", hint)
-        return value.strip()
+        value = self.values.get(key)
+        good = value is None or (isinstance(value, str) and bool(value.strip()))
+        good = self.holds(key, good=good, allowed="text that is not empty", hint=hint)
+        return str(value).strip() if good and value is not None else None
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return true or false."""
         value = self.values.get(key, default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
-        return value
+        return value if self.holds(key, good=isinstance(value, bool), allowed="true or false") else default
 
     def whole(self, key: str, default: int, *, maximum: int, hint: str) -> int:
         """Return a whole number from 1 to ``maximum``."""
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
-            raise self.wrong(key, f"a whole number from 1 to {maximum}", hint)
-        return value
+        value, allowed = self.values.get(key, default), f"a whole number from 1 to {maximum}"
+        good = type(value) is int and 1 <= value <= maximum
+        return value if self.holds(key, good=good, allowed=allowed, hint=hint) else default
 
-    def parsed(self, key: str, parse: Callable[[Any], T], default: Any) -> T:
+    def parsed(self, key: str, parse: Callable[[Any], T], default: T) -> T:
         """Return the value that ``parse`` reads; its refusal becomes a mistake at the key."""
-        try:
-            return parse(self.values.get(key, default))
-        except InvalidValueError as error:
-            raise self.error(
-                key, f"{self.name}.{key} must be {error.allowed}; got {shown(error.got)}.", error.hint
-            ) from None
+        if key in self.values:
+            try:
+                return parse(self.values[key])
+            except InvalidValueError as error:
+                self.document.note(self.wrong(key, error.allowed, error.hint))
+        return default
 
-    def number(self, key: str, allowed: str = "a finite number") -> Fraction | None:
-        """Return an exact number, written as a number or as text."""
-        if key not in self.values:
-            return None
-        return self.parsed(key, lambda value: exact(value, key, allowed=allowed), None)
+    def number(self, key: str, allowed: str, holds: Callable[[Fraction], bool]) -> Fraction | None:
+        """Return an exact number, written as a number or as text, for which ``holds`` is true."""
+
+        def read(value: object) -> Fraction:
+            number = exact(value, key, allowed=allowed)
+            if not holds(number):
+                raise InvalidValueError(key, got=value, allowed=allowed)
+            return number
+
+        return self.parsed(key, read, None)
 
 
 def locate(text: str) -> dict[Path, int]:

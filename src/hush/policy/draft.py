@@ -175,7 +175,7 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
 
 
 def checked_words(column: str, words: dict[str, Any]) -> dict[str, Any]:
-    """Return a column's words, if the policy's rules allow them: a draft never says what a policy cannot."""
+    """Return a column's words, if the policy's rules allow them: a draft says nothing that a policy cannot."""
     declared_type(column, words)
     return words
 

@@ -52,7 +52,7 @@ import json
 import logging
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -83,9 +83,6 @@ if TYPE_CHECKING:
     from hush.ledger.streams import StreamDeclaration
 
 T = TypeVar("T")
-Header = Callable[[Path, Mapping[str, Any]], Sequence[str]]
-"""Returns the column names of a file in the declared format; empty where they cannot be read."""
-
 _NAME = r'(?:[^\s."=]+|"[^"]+")'
 UNIT_PATH = re.compile(rf"({_NAME})(?:\.({_NAME}))?\s+via\s+({_NAME})(?:\s*=\s*({_NAME}))?", re.IGNORECASE)
 _COLUMN = re.compile(rf"{_NAME}(?:\s+{_NAME})*")
@@ -95,71 +92,43 @@ _EMPTY = (
 )
 
 
-class UnitPaths:
-    """The unit paths of a data set's private tables, found one from another."""
+def unit_path(
+    table: str, unit: str | None, tables: Mapping[str, Section], visited: tuple[str, ...] = ()
+) -> UnitPath | None:
+    """Return the unit path of a private table's rows; None if every row is a unit.
 
-    def __init__(
-        self, unit: str | None, tables: dict[str, Section], data: Section, directory: Path, header: Header | None
-    ) -> None:
-        self.unit = unit
-        self._tables, self._data, self._directory, self._header = tables, data, directory, header
-
-    def path(self, table: str, visited: tuple[str, ...] = ()) -> UnitPath | None:
-        """Return the unit path of a table's rows; None if every row is a unit. ``visited`` are the tables before it."""
-        section, visited = self._tables[table], (*visited, table)
-        text = section.text("unit", hint=_EMPTY)
-        if text is None:
-            return None if self.unit is None else UnitPath(column=self.unit)
-        if self.unit is None:
-            raise section.error(
-                "unit", f"table {table} has a unit but its data set has none.", "Say unit = … for the data set."
-            )
-        match = UNIT_PATH.fullmatch(text)
-        if match is None:
-            if not _COLUMN.fullmatch(text) or re.search(r"\bvia\b", text, re.IGNORECASE) or "." in text:
-                raise section.error(
-                    "unit",
-                    f"{section.name}.unit cannot be read: '{text[:60]}'.",
-                    'Write a column, or "orders.customer_id via order_id".',
-                )
-            return UnitPath(column=text.strip('"'))
-        target, column, reference, key = ((group or "").strip('"') for group in match.groups())
-        name = next((name for name in self._tables if name.casefold() == target.casefold()), None)
-        if name is None:
-            raise section.error(
-                "unit", f"there is no private table '{target}' in this data set.", did_you_mean(target, self._tables)
-            )
-        if name in visited:
-            raise section.error("unit", f"the units of {' and '.join(dict.fromkeys(visited))} lead round in a circle.")
-        beyond = self.path(name, visited)
-        if beyond is None:
-            raise section.error("unit", f"table {name} has no unit to lead to.")
-        if column and (beyond.hops or beyond.column.casefold() != column.casefold()):
-            self._check_column(name, beyond)
-            actual = f"{name}.{beyond.column}" if not beyond.hops else f"{name} (by a path of its own)"
-            raise section.error(
-                "unit",
-                f"the unit of table {name} is {actual}, not {name}.{column}.",
-                f'Write "{name} via {reference}".',
-            )
-        hop = Hop(column=reference, table=name, key=key or reference)
-        return UnitPath(column=beyond.column, hops=(hop, *beyond.hops))
-
-    def _check_column(self, table: str, path: UnitPath) -> None:
-        """Refuse a unit that the table's source does not have, where another table's path calls it otherwise."""
-        section = self._tables[table]
-        source = section.values.get("source")
-        if self._header is None or path.hops or not isinstance(source, str):
-            return
-        columns = self._header(self._directory / source.strip(), _declared_reading(section))
-        if columns and path.column not in columns:
-            where = section if "unit" in section.values else self._data
-            hint = did_you_mean(path.column, columns, otherwise=f"It has {', '.join(columns[:20])}.")
-            raise where.error("unit", f"table {table} has no column '{path.column}'.", hint)
-
-
-def _declared_reading(section: Section) -> dict[str, Any]:
-    return {key: section.values[key] for key in READING if key in section.values}
+    ``unit`` is that of the data set, ``tables`` are its private tables, and ``visited`` those that lead here.
+    """
+    section, visited = tables[table], (*visited, table)
+    text = section.text("unit", hint=_EMPTY)
+    if text is None:
+        return None if unit is None else UnitPath(column=unit)
+    if unit is None:
+        raise section.error(
+            "unit", f"table {table} has a unit but its data set has none.", "Say unit = … for the data set."
+        )
+    match = UNIT_PATH.fullmatch(text)
+    if match is None:
+        if not _COLUMN.fullmatch(text) or re.search(r"\bvia\b", text, re.IGNORECASE) or "." in text:
+            problem = f"{section.name}.unit cannot be read: '{text[:60]}'."
+            raise section.error("unit", problem, 'Write a column, or "orders.customer_id via order_id".')
+        return UnitPath(column=text.strip('"'))
+    target, column, reference, key = ((group or "").strip('"') for group in match.groups())
+    name = next((name for name in tables if name.casefold() == target.casefold()), None)
+    if name is None:
+        problem = f"there is no private table '{target}' in this data set."
+        raise section.error("unit", problem, did_you_mean(target, tables))
+    if name in visited:
+        raise section.error("unit", f"the units of {' and '.join(dict.fromkeys(visited))} lead round in a circle.")
+    beyond = unit_path(name, unit, tables, visited)
+    if beyond is None:
+        raise section.error("unit", f"table {name} has no unit to lead to.")
+    if column and (beyond.hops or beyond.column.casefold() != column.casefold()):
+        actual = f"{name}.{beyond.column}" if not beyond.hops else f"{name} (by a path of its own)"
+        problem = f"the unit of table {name} is {actual}, not {name}.{column}."
+        raise section.error("unit", problem, f'One of the two is misspelt; or write "{name} via {reference}".')
+    hop = Hop(column=reference, table=name, key=key or reference)
+    return UnitPath(column=beyond.column, hops=(hop, *beyond.hops))
 
 
 log = logging.getLogger("hush.curator")
@@ -239,11 +208,10 @@ class Policy:
     """The lines of all keys, for errors that show up later."""
 
     @classmethod
-    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None, header: Header | None = None) -> Policy:
+    def read(cls, path: str | Path, *, mistakes: list[HushError] | None = None) -> Policy:
         """Return the policy in a file.
 
         A list of ``mistakes`` collects all mistakes, if the file is TOML at all; the returned policy lacks those parts.
-        ``header`` reads the names of a source's columns, to tell which of two words is misspelt.
         """
         path = path_of(path)
         try:
@@ -256,7 +224,7 @@ class Policy:
             raise PolicyError(str(path), None, "the file is not UTF-8 text.") from None
         except OSError as error:
             raise PolicyError(str(path), None, f"the file cannot be read: {error.strerror}.") from None
-        return cls.parse(text, file=str(path), directory=path.parent, mistakes=mistakes, header=header)
+        return cls.parse(text, file=str(path), directory=path.parent, mistakes=mistakes)
 
     @classmethod
     def parse(
@@ -266,7 +234,6 @@ class Policy:
         file: str = "hush.toml",
         directory: Path | None = None,
         mistakes: list[HushError] | None = None,
-        header: Header | None = None,
     ) -> Policy:
         """Return the policy in a text."""
         try:
@@ -279,7 +246,7 @@ class Policy:
             raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
             raise PolicyError(file, None, "the file is nested too deeply.") from None
-        return _policy(Section(Document(file, text, mistakes), (), values), directory or Path(), header)
+        return _policy(Section(Document(file, text, mistakes), (), values), directory or Path())
 
     def data_set(self, name: str) -> DataSet:
         """Return a data set by its name."""
@@ -328,18 +295,15 @@ def _named(entries: Mapping[str, T], name: str, noun: str) -> T:
     return entries[name]
 
 
-def _policy(root: Section, directory: Path, header: Header | None) -> Policy:
+def _policy(root: Section, directory: Path) -> Policy:
     root.only(("data", "analysts", *STREAM_SECTIONS, "ledger", "ledger_id"))
-    document = root.document
-    none: list[tuple[str, Section]] = []
-    data_sections = document.tolerant(lambda: root.sections("data"), none)
+    document, data_sections = root.document, root.sections("data")
     if not data_sections:
         raise root.error("data", "the policy has no data set.", "Start one with [data.NAME], or run: hush init FILE…")
-    data = document.each(data_sections, lambda name, section: _data_set(name, section, directory, header))
+    data = document.each(data_sections, _data_set)
     # Also data sets with mistakes: analysts who name one would else be told of a second mistake that is none.
     names = list(dict(data_sections))
-    people = document.tolerant(lambda: root.sections("analysts"), none)
-    analysts = document.each(people, lambda name, section: _analyst(name, section, names))
+    analysts = document.each(root.sections("analysts"), lambda name, section: _analyst(name, section, names))
     streams: dict[str, StreamDeclaration] = {}
     if not root.values.keys().isdisjoint(STREAM_SECTIONS):
         from hush.policy.streams import read_streams
@@ -349,54 +313,47 @@ def _policy(root: Section, directory: Path, header: Header | None) -> Policy:
         data=MappingProxyType(data),
         analysts=MappingProxyType(analysts),
         streams=MappingProxyType(streams),
-        ledger=document.tolerant(lambda: root.text("ledger"), None),
-        ledger_id=document.tolerant(lambda: root.text("ledger_id"), None),
+        ledger=root.text("ledger"),
+        ledger_id=root.text("ledger_id"),
         directory=directory,
         document=document,
     )
 
 
-def _data_set(name: str, section: Section, directory: Path, header: Header | None) -> DataSet:
+def _data_set(name: str, section: Section) -> DataSet:
     section.only(_DATA_KEYS)
-    tolerant = section.document.tolerant
     unit_hint = "Name the column that says whose row it is; delete the line only if every row is another person."
-    unit = tolerant(lambda: section.text("unit", hint=unit_hint), None)
-    neighbours = tolerant(
-        lambda: section.parsed("neighbours", Neighbours.parse, Neighbours.ADD_REMOVE), Neighbours.ADD_REMOVE
-    )
-    budget = tolerant(lambda: _budget(section), Budget(epsilon=1))
+    unit = section.text("unit", hint=unit_hint)
+    neighbours, budget = section.parsed("neighbours", Neighbours.parse, Neighbours.ADD_REMOVE), _budget(section)
     table_sections = section.sections("tables")
     if not table_sections:
         raise section.error(None, f"{section.name} has no tables.", f"Start one with [{section.name}.tables.NAME].")
     private = {key: table for key, table in table_sections if table.values.get("public") is not True}
-    units = UnitPaths(unit, private, section, directory, header)
-    tables = section.document.each(table_sections, lambda key, table: _table(key, table, units))
+    tables = section.document.each(table_sections, lambda key, table: _table(key, table, unit, private))
     if not private:
         raise section.error("tables", f"all tables of {section.name} are public, so there is nothing to protect.")
     return DataSet(
         name=name,
-        engine=tolerant(lambda: section.text("engine", "duckdb"), None) or "duckdb",
-        cache=tolerant(lambda: _cache(section), DEFAULT_CACHE),
+        engine=section.text("engine") or "duckdb",
+        cache=section.parsed("cache", _cache, DEFAULT_CACHE),
         unit=unit,
         neighbours=neighbours,
         budget=budget,
         tables=MappingProxyType(tables),
-        version=tolerant(lambda: section.text("version", hint=_VERSION_HINT), None) or "",
-        time_limit=tolerant(lambda: section.whole("time_limit", 600, maximum=604_800, hint="It counts seconds."), 600),
-        share=tolerant(lambda: section.flag("share", default=False), default=False),
+        version=section.text("version", hint=_VERSION_HINT) or "",
+        time_limit=section.whole("time_limit", 600, maximum=604_800, hint="It counts seconds."),
+        share=section.flag("share", default=False),
     )
 
 
-def _cache(section: Section) -> str:
-    cache = section.text("cache", DEFAULT_CACHE) or DEFAULT_CACHE
-    section.parsed("cache", parse_size, DEFAULT_CACHE)
-    return cache
+def _cache(size: object) -> str:
+    parse_size(str(size))
+    return str(size).strip()
 
 
-def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
+def _table(name: str, section: Section, unit: str | None, private: Mapping[str, Section]) -> SourceTable:
     section.only((*_TABLE_KEYS, "keep"))
-    tolerant = section.document.tolerant
-    public = tolerant(lambda: section.flag("public", default=False), default=False)
+    public = section.flag("public", default=False)
     source = section.text("source")
     if source is None:
         raise section.error(None, f"{section.name} needs a source.", 'Write for instance source = "visits.parquet".')
@@ -407,9 +364,8 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
             raise section.error(
                 key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
             )
-    no_columns: dict[str, Type] = {}
-    columns = tolerant(lambda: read_columns(section.section("columns")), no_columns)
-    path = None if public else units.path(name)
+    columns = read_columns(section.section("columns"))
+    path = None if public else unit_path(name, unit, private)
     if not public and not section.values.get("columns"):
         raise section.error(
             None, f"{section.name} declares no columns, so nothing could be asked.", "Add columns.NAME = { type = … }."
@@ -417,7 +373,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
     if path is not None:
         # The unit is refused under either name, that of this table and that of the data set.
         hidden = {path.column.casefold()} if not path.hops else set()
-        hidden |= {units.unit.casefold()} if units.unit else set()
+        hidden |= {unit.casefold()} if unit else set()
         for column in columns:
             if column.casefold() in hidden:
                 raise section.section("columns").error(
@@ -439,8 +395,7 @@ def _table(name: str, section: Section, units: UnitPaths) -> SourceTable:
         raise section.error(
             key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
         )
-    nothing: Mapping[str, Any] = MappingProxyType({})
-    reading = tolerant(lambda: _reading(section), nothing)
+    reading = _reading(section)
     if "keep" in section.values:
         log.warning(
             "%s.keep is no longer used: delete the line, and the directory hush.kept, which holds copies of rows; "
@@ -465,10 +420,10 @@ def _beyond(table: Section) -> tuple[Beyond, ...]:
         if set(values) - {"by"} != {key, "share", "error", "receipt", "when"}:
             problem = f"{section.name} must say {key}, share, error, receipt and when."
             raise table.error("beyond", problem, _BEYOND_EXAMPLE)
-        share, error = (section.number(name, "a number from 0 to 1") for name in ("share", "error"))
-        if share is None or error is None or not (0 <= share <= 1 and 0 <= error <= 1):
-            problem = f"{section.name} must have a share and an error from 0 to 1."
-            raise table.error("beyond", problem, _BEYOND_EXAMPLE)
+        share, error = (
+            section.number(name, "a number from 0 to 1", lambda part: 0 <= part <= 1) or Fraction(0)
+            for name in ("share", "error")
+        )
         try:
             when = dt.date.fromisoformat(str(values["when"])).isoformat()
         except ValueError:
@@ -482,36 +437,30 @@ def _beyond(table: Section) -> tuple[Beyond, ...]:
 
 def _reading(section: Section) -> Mapping[str, Any]:
     """Return the declared format of a table's file."""
+    reading = {key: section.values[key] for key in READING if key in section.values}
+    good = {}
     for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
-        value = section.values.get(key)
-        if value is not None and value not in allowed:
-            raise section.wrong(key, f"one of {', '.join(map(json.dumps, allowed))}")
-    encoding = section.values.get("encoding")
-    if encoding is not None and text_encoding(encoding) is None:
-        raise section.wrong("encoding", "a name of one", f"Such as {ENCODINGS}.")
+        words = f"one of {', '.join(map(json.dumps, allowed))}"
+        good[key] = section.holds(key, good=reading.get(key, ",") in allowed, allowed=words)
+    codec = text_encoding(reading.get("encoding", "utf-8"))
+    hint = f"Such as {ENCODINGS}."
+    good["encoding"] = section.holds("encoding", good=codec is not None, allowed="a name of one", hint=hint)
     section.flag("quotes", default=True)
     section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
-    return MappingProxyType(_declared_reading(section))
+    return MappingProxyType({key: value for key, value in reading.items() if good.get(key, True)})
 
 
 def _budget(section: Section) -> Budget:
-    example = 'Write for instance budget = { epsilon = "1", delta = "1e-7" }.'
-    if "budget" not in section.values:
-        raise section.error(None, f"{section.name} needs a budget.", example)
     inner = section.section("budget")
     inner.only(("epsilon", "delta"))
-    if "epsilon" not in inner.values:
-        raise inner.error(None, f"{inner.name} needs an epsilon.", example)
-    if inner.values["epsilon"] == "":
-        hint = f"Decide how much may be learned. {example}"
-        raise inner.error("epsilon", f"{inner.name}.epsilon is still empty.", hint)
-    epsilon = inner.number("epsilon", "a positive number")
-    delta = inner.number("delta", "a number of at least 0 and below 1") or Fraction(0)
-    if epsilon is None or not 0 < epsilon <= LARGEST_EPSILON:
-        raise inner.wrong("epsilon", "a positive number of at most 1e100")
-    if not 0 <= delta < 1:
-        raise inner.wrong("delta", "at least 0 and below 1")
-    return Budget(epsilon=epsilon, delta=delta)
+    if inner.values.get("epsilon", "") == "":
+        hint = 'Decide how much may be learned. Write for instance budget = { epsilon = "1", delta = "1e-7" }.'
+        inner.document.note(inner.error("epsilon", f"{inner.name}.epsilon is still empty.", hint))
+        return Budget(epsilon=1)
+    allowed = "a positive number of at most 1e100"
+    epsilon = inner.number("epsilon", allowed, lambda number: 0 < number <= LARGEST_EPSILON)
+    delta = inner.number("delta", "a number of at least 0 and below 1", lambda number: 0 <= number < 1)
+    return Budget(epsilon=epsilon or 1, delta=delta or 0)
 
 
 def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
@@ -534,16 +483,14 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
         try:
             allowance = Allowance(epsilon=inner.values.get("epsilon", ""), every=inner.values.get("every", ""))
         except InvalidValueError as error:
-            key = error.parameter if error.parameter in inner.values else None
             example = 'Write for instance allowance = { epsilon = "1", every = "month" }.'
-            raise inner.error(key, f"{inner.name}.{error.parameter} must be {error.allowed}.", example) from None
+            raise inner.wrong(error.parameter, error.allowed, example) from None
     if "ask_first" in section.values:
         inner = section.section("ask_first")
         inner.only(("epsilon",))
-        ask_first = inner.number("epsilon", "a number of at least 0")
-        if ask_first is None or ask_first < 0:
-            example = 'Write for instance ask_first = { epsilon = "0.5" }.'
-            raise inner.error("epsilon", f"{inner.name}.epsilon must be a number of at least 0.", example)
+        if "epsilon" not in inner.values:
+            raise inner.error(None, f"{inner.name} needs an epsilon.", 'Write ask_first = { epsilon = "0.5" }.')
+        ask_first = inner.number("epsilon", "a number of at least 0", lambda number: number >= 0)
     return Analyst(
         name=name, data=tuple(dict.fromkeys(data_sets)), budget=budget, allowance=allowance, ask_first=ask_first
     )

@@ -51,6 +51,7 @@ from hush.core import HushError
 from hush.core.format import decimal
 from hush.ledger import AccountExistsError, Actor, Budget, Ledger, LedgerMissingError, LedgerRolledBackError
 from hush.ledger.errors import UnknownAccountError
+from hush.policy.document import locate
 from hush.policy.file import Analyst, Policy
 
 log = logging.getLogger("hush.curator")
@@ -78,11 +79,11 @@ def streams_of(policy: Policy, analyst: str) -> Path:
 def open_ledger(policy: Policy, *, anchor: str | None = None, names: Iterable[str] = ()) -> Ledger:
     """Open a policy's ledger, which must be there, and must have a budget for the data sets in ``names``.
 
-    Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first charge, and shown
-    as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the
-    ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy, and
-    raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is
-    warned of.
+    Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first question, and are
+    shown as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller
+    of the ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy,
+    and raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing,
+    and is warned of.
     """
     return _with_accounts(_opened(policy, anchor), policy, names=names)
 
@@ -211,7 +212,7 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
                 with suppress(AccountExistsError):
                     if person is None:
                         ledger.create_data(name, policy.data[name].budget, actor=POLICY)
-                    else:  # at once, or with their first charge
+                    else:  # at once, or with their first question
                         (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=budget, actor=POLICY)
             elif budget is not None:
                 account = accounts[name, person or ""]
@@ -246,10 +247,7 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
     return ledger
 
 
-_SECTION = re.compile(r"(?m)^[ \t]*\[")
-_EPSILON = re.compile(
-    r'(?m)^([ \t]*budget[ \t]*=[ \t]*\{[^}\r\n]*?epsilon[ \t]*=[ \t]*)("[^"\r\n]*"|[0-9][0-9_.eE+-]*)'
-)
+_EPSILON = re.compile(r"""(epsilon[ \t]*=[ \t]*)("[^"]*"|'[^']*'|[0-9][0-9_.eE+-]*)""")
 
 
 class PolicyEditError(HushError):
@@ -306,17 +304,12 @@ def raised(text: str, analyst: str, epsilon: Fraction) -> str:
     """Return a policy's text in which an analyst's budget has a new ε, and nothing else is different."""
     expected: dict[str, Any] = tomllib.loads(text)
     expected["analysts"][analyst]["budget"]["epsilon"] = decimal(epsilon)
-    # headers of the analyst's section, the name bare or in quotes
-    escaped = analyst.replace("\\", "\\\\").replace('"', '\\"')
-    names = "|".join(map(re.escape, (analyst, f'"{escaped}"', f"'{analyst}'")))
-    for header in re.finditer(rf"(?m)^[ \t]*\[analysts\.(?:{names})\][^\r\n]*$", text):
-        end = _SECTION.search(text, header.end())
-        stop = len(text) if end is None else end.start()
-        section = _EPSILON.sub(lambda match: f'{match[1]}"{decimal(epsilon)}"', text[header.end() : stop], count=1)
-        changed = text[: header.end()] + section + text[stop:]
-        # Found by a pattern, so proven by the parser: only a text with this one difference is returned.
-        if tomllib.loads(changed) == expected:
-            return changed
+    lines, number = text.split("\n"), locate(text).get(("analysts", analyst, "budget", "epsilon"), 1)
+    lines[number - 1] = _EPSILON.sub(lambda match: f'{match[1]}"{decimal(epsilon)}"', lines[number - 1], count=1)
+    changed = "\n".join(lines)
+    # Found by a pattern, so proven by the parser: only a text with this one difference is returned.
+    if tomllib.loads(changed) == expected:
+        return changed
     raise PolicyEditError(
         f'The budget of {analyst} cannot be found in the policy\'s file. Write epsilon = "{decimal(epsilon)}" there '
         "by hand, then approve the request again."

@@ -26,7 +26,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hush.core import HushError, InvalidValueError
-from hush.core.errors import shown
 from hush.ledger.streams import PRICES, Schedule, StreamDeclaration
 from hush.policy.document import STREAM_SECTIONS, Document, Section
 from hush.query.errors import did_you_mean
@@ -35,7 +34,7 @@ KEYS = ("data", "sql", *PRICES, "confidence", "delta", "every", "first", "releas
 _NEEDED = ("sql", "every", "first", "releases")
 _EXAMPLE = 'Write for instance sql = "SELECT …", epsilon = "0.1", every = "week", first = 2026-11-16 and releases = 12.'
 _LATE = {"make": True, "skip": False}
-_KEY_OF_PARAMETER = {"name": None, "question": "sql", "slots": "releases"}
+_KEY_OF_PARAMETER = {"question": "sql", "slots": "releases"}
 """The policy's keys for parameters with another name."""
 
 
@@ -44,7 +43,7 @@ def read_streams(root: Section, data: Sequence[str], analysts: Mapping[str, Any]
     document = root.document
     declared: list[tuple[str, Section]] = []
     for key in STREAM_SECTIONS:
-        document.tolerant(lambda key=key: declared.extend(root.sections(key)), None)  # type: ignore[misc]
+        declared += root.sections(key)
     names = [name.casefold() for name, _ in declared]
 
     def read(name: str, section: Section) -> StreamDeclaration:
@@ -67,50 +66,33 @@ def _declaration(name: str, section: Section, data: Sequence[str], analysts: Map
     for key in _NEEDED:
         if key not in values:
             raise section.error(None, f"{section.name} needs {key}.", _EXAMPLE)
-    if not any(key in values for key in PRICES):
-        raise section.error(None, f"{section.name} needs a price: epsilon, total_epsilon or rho.", _EXAMPLE)
-    data_name, alternatives = section.text("data"), f"There are {', '.join(data)}."
-    if data_name is None:
-        if len(data) != 1:
-            problem = f"{section.name} must say which data set it is about."
-            raise section.error(None, problem, f"Add data = …. {alternatives}")
-        data_name = data[0]
+    data_name = section.text("data") or (data[0] if len(data) == 1 else "")
     if data_name not in data:
-        problem = f"{section.name}.data names '{data_name}', which is no data set."
-        raise section.error("data", problem, did_you_mean(data_name, data, otherwise=alternatives))
-    late = values.get("late", "make")
+        raise section.wrong("data", f"one of {', '.join(data)}", did_you_mean(data_name, data))
+    late, readers = values.get("late", "make"), values.get("readers", "analysts")
     if late not in _LATE:
-        raise section.error("late", f'{section.name}.late must be "make" or "skip"; got {shown(late)}.')
-    readers = values.get("readers", "analysts")
-    if not isinstance(readers, str):
-        if not isinstance(readers, list) or not readers or not all(isinstance(name, str) for name in readers):
-            raise section.error(
-                "readers",
-                f"{section.name}.readers must be a list of analysts; got {shown(readers)}.",
-                'Or write readers = "analysts" for all who may ask about the data set, or readers = "public".',
-            )
-        if (stranger := unknown_reader(readers, data_name, analysts)) is not None:
-            problem = f"{section.name}.readers names '{stranger}', who is no analyst of {data_name}."
-            raise section.error("readers", problem, did_you_mean(stranger, analysts))
-        readers = tuple(readers)
+        raise section.wrong("late", '"make" or "skip"')
+    if not isinstance(readers, str) and not (isinstance(readers, list) and readers):
+        raise section.wrong("readers", "a list of names, analysts or public")
     try:
-        return StreamDeclaration(
+        declaration = StreamDeclaration(
             name=name,
             data=data_name,
             question=section.text("sql") or "",
             schedule=Schedule(first=values["first"], every=values["every"], slots=values["releases"]),
             late=_LATE[late],
-            readers=readers,
+            readers=readers if isinstance(readers, str) else tuple(readers),
             **{key: values[key] for key in (*PRICES, "confidence", "delta") if key in values},
         )
     except InvalidValueError as error:
-        key_in_policy: str | None = _KEY_OF_PARAMETER.get(error.parameter, error.parameter)
-        subject = section.name if key_in_policy is None else f"{section.name}.{key_in_policy}"
-        raise section.error(
-            key_in_policy,
-            f"{subject} must be {error.allowed}; got {shown(error.got)}.",
-            "" if key_in_policy in values else _EXAMPLE,
-        ) from None
+        if error.parameter == "name":
+            raise section.error(None, f"{section.name} must be {error.allowed}.") from None
+        key = _KEY_OF_PARAMETER.get(error.parameter, error.parameter)
+        raise section.wrong(key, error.allowed, "" if key in values else _EXAMPLE) from None
+    if (stranger := unknown_reader(declaration.readers, data_name, analysts)) is not None:
+        problem = f"{section.name}.readers names '{stranger}', who is no analyst of {data_name}."
+        raise section.error("readers", problem, did_you_mean(stranger, analysts))
+    return declaration
 
 
 def unknown_reader(readers: str | Sequence[str], data: str, analysts: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -38,68 +38,54 @@ _MIRRORED = {Op.LESS: Op.GREATER, Op.GREATER: Op.LESS, Op.LESS_EQUAL: Op.GREATER
 _YEAR = Type(Kind.INTEGER, False, Fraction(1), Fraction(9999), Fraction(1))
 
 
-def narrowed(types: Types, condition: Expression, *, outcome: bool = True) -> dict[str, Type]:
-    """Return the columns' types for the rows on which ``condition`` is true (or false)."""
+def narrowed(types: Types, condition: Expression, *, outcome: bool = True, or_null: bool = False) -> dict[str, Type]:
+    """Return the columns' types for the rows on which ``condition`` is true (or false), or else perhaps NULL."""
     found = dict(types)
+    or_null = or_null and condition.type.nullable
     match condition:
         case Call(op=Op.AND | Op.OR as op):
             parts = conjuncts(condition, op)
             if (op is Op.AND) is outcome:
                 for part in parts:
-                    found = narrowed(found, part, outcome=outcome)
-                return found
-            ways = [narrowed(found, part, outcome=outcome) for part in parts]
-            return {
-                name: type_ if all(way[name] is type_ for way in ways) else _any_of([way[name] for way in ways], type_)
-                for name, type_ in found.items()
-            }
+                    found = narrowed(found, part, outcome=outcome, or_null=or_null)
+            elif not or_null:
+                ways = [narrowed(found, part, outcome=outcome) for part in parts]
+                for name, type_ in found.items():
+                    if any(way[name] is not type_ for way in ways):
+                        found[name] = _any_of([way[name] for way in ways], type_)
         case Call(op=Op.NOT, arguments=(inner,)):
-            return narrowed(found, inner, outcome=not outcome)
-        case Call(op=Op.COALESCE, arguments=(inner, Literal(value=False))) if outcome:
-            return narrowed(found, inner)
-        case Call(op=Op.IS_NULL, arguments=(Column(name=name),)):
-            if not outcome and name in found:
-                found[name] = replace(found[name], nullable=False)
+            return narrowed(found, inner, outcome=not outcome, or_null=or_null)
         case Call(op=op, arguments=(left, right)) if op in _OPPOSITE:
             _compare(found, op if outcome else _OPPOSITE[op], left, right)
-        case Call(op=Op.IN, arguments=(Column(name=name), *items)):
-            if name in found:
-                listed = [item.value for item in items if isinstance(item, Literal)]
-                found[name] = _among(found[name], listed) if outcome else _without(found[name], listed)
-        case Call(op=Op.IN, arguments=(Call(op=Op.YEAR, arguments=(Column(name=name),)), *items)):
-            if name in found and outcome:
-                years = _among(_YEAR, [item.value for item in items if isinstance(item, Literal)])
-                found[name] = _in_years(found[name], years)
-        case Call(op=op, arguments=(Column(name=name), *_)) if FUNCTIONS[op].evaluate is None:  # NULL of NULL
-            if name in found:
-                found[name] = replace(found[name], nullable=False)
-        case Column(name=name):
-            if name in found:
-                found[name] = replace(found[name], nullable=False, values=(outcome,))
+            if or_null and {type(left), type(right)} == {Column, Literal}:
+                return {name: replace(type_, nullable=types[name].nullable) for name, type_ in found.items()}
+            return dict(types) if or_null else found
+        case _ if or_null:
+            pass
+        case Call(op=Op.COALESCE, arguments=(inner, Literal(value=False))) if outcome:
+            return narrowed(found, inner)
+        case Call(op=Op.IS_NULL, arguments=(Column() as column,)):
+            if not outcome:
+                _narrow(found, column, lambda type_: type_)
+        case Call(op=Op.IN, arguments=(side, *items)):
+            listed = [item.value for item in items if isinstance(item, Literal)]
+            _narrow(found, side, lambda type_: _among(type_, listed) if outcome else _without(type_, listed))
+        case Call(op=op, arguments=(Column() as column, *_)) if FUNCTIONS[op].evaluate is None:  # NULL of NULL
+            _narrow(found, column, lambda type_: type_)
+        case Column():
+            _narrow(found, condition, lambda type_: replace(type_, values=(outcome,)))
         case _:
             pass
     return found
 
 
-def narrowed_unless(types: Types, condition: Expression, *, outcome: bool = True) -> dict[str, Type]:
-    """Return the columns' types for the rows on which ``condition`` is not true (or not false), but perhaps NULL."""
-    found = dict(types)
-    match condition:
-        case _ if not condition.type.nullable:
-            return narrowed(types, condition, outcome=not outcome)
-        case Call(op=Op.NOT, arguments=(inner,)):
-            return narrowed_unless(types, inner, outcome=not outcome)
-        case Call(op=Op.AND | Op.OR as op) if (op is Op.OR) is outcome:  # neither part has the outcome
-            for part in conjuncts(condition, op):
-                found = narrowed_unless(found, part, outcome=outcome)
-        case Call(op=op, arguments=(Column(name=name), Literal()) | (Literal(), Column(name=name))) if (
-            op in _OPPOSITE and name in types
-        ):
-            cut = narrowed(types, condition, outcome=not outcome)
-            found[name] = replace(cut[name], nullable=types[name].nullable)
-        case _:
-            pass
-    return found
+def _narrow(found: dict[str, Type], side: Expression, change: Callable[[Type], Type]) -> None:
+    """Narrow the type of a column that is not NULL, or of one with a year that is not."""
+    of_year = isinstance(side, Call) and side.op is Op.YEAR
+    column = side.arguments[0] if isinstance(side, Call) and of_year else side
+    if isinstance(column, Column) and column.name in found:
+        type_ = replace(found[column.name], nullable=False)
+        found[column.name] = _in_years(type_, change(_YEAR)) if of_year else change(type_)
 
 
 def _any_of(ways: list[Type], before: Type) -> Type:
@@ -113,22 +99,15 @@ def _any_of(ways: list[Type], before: Type) -> Type:
 def _compare(found: dict[str, Type], op: Op, left: Expression, right: Expression) -> None:
     """Narrow the columns on both sides of a comparison that is true."""
     for side, other, as_read in ((left, right, op), (right, left, _MIRRORED.get(op, op))):
-        if isinstance(side, Call) and side.op is Op.YEAR and other.type.kind.numeric:
-            (day,) = side.arguments
-            if isinstance(day, Column) and day.name in found:
-                years = _YEAR if as_read is Op.NOT_EQUAL else _within(_YEAR, as_read, other.type)
-                found[day.name] = _in_years(found[day.name], years)
-        if not isinstance(side, Column) or side.name not in found:
-            continue
-        type_ = replace(found[side.name], nullable=False)
-        if isinstance(other, Literal) and as_read is Op.EQUAL:
-            type_ = _among(type_, [other.value])
-        elif isinstance(other, Literal) and as_read is Op.NOT_EQUAL:
-            type_ = _without(type_, [other.value])
-        elif as_read is not Op.NOT_EQUAL and type_.kind.ranged and other.type.kind.ranged:
-            known = found.get(other.name, other.type) if isinstance(other, Column) else other.type
-            type_ = _within(type_, as_read, known)
-        found[side.name] = type_
+        known = found.get(other.name, other.type) if isinstance(other, Column) else other.type
+
+        def change(type_: Type, other: Expression = other, as_read: Op = as_read, known: Type = known) -> Type:
+            if isinstance(other, Literal) and as_read in {Op.EQUAL, Op.NOT_EQUAL}:
+                return (_among if as_read is Op.EQUAL else _without)(type_, [other.value])
+            ordered = type_.kind.ranged and known.kind.ranged and as_read is not Op.NOT_EQUAL
+            return _within(type_, as_read, known) if ordered else type_
+
+        _narrow(found, side, change)
 
 
 def _in_years(type_: Type, years: Type) -> Type:
@@ -137,7 +116,7 @@ def _in_years(type_: Type, years: Type) -> Type:
     first, last = dt.date(math.ceil(years.lower), 1, 1), dt.date(math.floor(years.upper), 12, 31)
     if type_.kind is not Kind.DATE:
         first, last = dt.datetime.combine(first, dt.time.min), dt.datetime.combine(last, dt.time.max)
-    return _cut(replace(type_, nullable=False), Interval(position(first), position(last)))
+    return _cut(type_, Interval(position(first), position(last)))
 
 
 def _within(type_: Type, op: Op, other: Type) -> Type:

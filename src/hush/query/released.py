@@ -64,13 +64,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, pieces, substituted
-from hush.query.functions import FUNCTIONS
+from hush.query.functions import FUNCTIONS, constant
 from hush.query.functions.record import Array, as_array, unknown
 from hush.query.question import Question
 from hush.query.types import Type
@@ -139,8 +140,9 @@ def for_engine(expression: Expression) -> bool:
     """Return whether an engine computes an expression even over released answers."""
     if not isinstance(expression, Call):
         return False
+    record = FUNCTIONS[expression.op]
     ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
-    return ordered or FUNCTIONS[expression.op].computed_by_engine
+    return ordered or record.by_engine or record.evaluate is None
 
 
 def _parts(expression: Expression) -> list[Call]:
@@ -178,9 +180,12 @@ def evaluate(expression: Expression, keys: Sequence[Array], aggregates: Sequence
 
 Ends = tuple[Array, Array]
 
-_FALLING = {Op.NEGATE, Op.NOT}
 _LOGICAL = {Op.AND, Op.OR, Op.NOT}
 _COMPARED = {Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL}
+_STRAIGHT = {Op.NEGATE, Op.NOT, Op.SUBTRACT, Op.MULTIPLY, *_COMPARED}
+"""Functions that rise or fall in each argument, so that their extremes are at corners."""
+_TURNING = {Op.ABS, Op.DIVIDE, Op.POWER}
+"""Functions that may turn back where an argument is 0, or are undefined there."""
 
 
 def enclose(expression: Expression, keys: Sequence[Array], aggregates: Sequence[Ends], size: int) -> Ends:
@@ -206,40 +211,23 @@ def _ends_of(expression: Call, arguments: list[Ends], size: int) -> Ends:
     lows, highs = [low for low, _ in arguments], [high for _, high in arguments]
     if FUNCTIONS[op].rising:
         return _of(expression, lows), _of(expression, highs)
-    if op in _FALLING:
-        return _of(expression, highs), _of(expression, lows)
-    if op in _COMPARED:
-        mixed = [lows[0], highs[1]], [highs[0], lows[1]]
-        ends = tuple(_of(expression, values) for values in mixed)
-        return np.minimum(*ends), np.maximum(*ends)
-    if op is Op.SUBTRACT:
-        return lows[0] - highs[1], highs[0] - lows[1]
-    if op is Op.MULTIPLY and expression.arguments[0] == expression.arguments[1]:
-        return _even(_of(expression, [lows[0]] * 2), _of(expression, [highs[0]] * 2), *arguments[0])
-    if op is Op.POWER:
-        return _power(expression, arguments)
-    if op in {Op.EQUAL, Op.NOT_EQUAL}:
-        apart, outcome = (lows[0] > highs[1]) | (highs[0] < lows[1]), 0 if op is Op.EQUAL else 1
-        return np.where(apart, outcome, 0), np.where(apart, outcome, 1)
-    if op is Op.NULL_IF:
-        apart = (lows[0] > highs[1]) | (highs[0] < lows[1])
-        return np.where(apart, lows[0], np.nan), highs[0]
-    if op is Op.MODULO:  # with the sign of the first argument, and no larger than either
-        largest = np.minimum(np.maximum(-lows[0], highs[0]), np.maximum(-lows[1], highs[1]))
-        divides = (lows[1] > 0) | (highs[1] < 0)
-        return np.where(divides, np.where(lows[0] >= 0, 0, -largest), np.nan), np.where(highs[0] <= 0, 0, largest)
-    if op is Op.MULTIPLY or op is Op.DIVIDE:
-        # a product or quotient of intervals has its extremes at corners
-        corners = [_of(expression, [x, y]) for x in arguments[0] for y in arguments[1]]
-        low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
-        # a divisor that may be 0 leaves nothing known
-        settled = True if op is Op.MULTIPLY else (lows[1] > 0) | (highs[1] < 0)
-        return np.where(settled, low, np.nan), high
-    if op is Op.ABS:
-        return _even(np.abs(lows[0]), np.abs(highs[0]), *arguments[0])
     if op is Op.COALESCE:  # what has ends is not NULL
-        return _defined(arguments[0])
-    return _unknown(size)
+        return arguments[0]
+    if op in {Op.EQUAL, Op.NOT_EQUAL, Op.NULL_IF}:
+        apart, outcome = (lows[0] > highs[1]) | (highs[0] < lows[1]), op is Op.NOT_EQUAL
+        if op is Op.NULL_IF:
+            return np.where(apart, lows[0], np.nan), highs[0]
+        return np.where(apart, outcome, 0), np.where(apart, outcome, 1)
+    if op not in _STRAIGHT | _TURNING:
+        return _unknown(size)
+    square = op is Op.MULTIPLY and expression.arguments[0] == expression.arguments[1]
+    points = [[*ends, np.clip(0, *ends)] if square or op in _TURNING else [*ends] for ends in arguments]
+    corners = zip(*points, strict=True) if square else product(*points)
+    values = [_of(expression, [*corner]) for corner in corners]
+    low, high = np.minimum.reduce(values), np.maximum.reduce(values)
+    if op is Op.POWER:  # between whole exponents lie those of which a negative number has no power
+        low = np.where((lows[1] == highs[1]) | (lows[0] > 0), low, np.nan)
+    return low, high
 
 
 def _case(expression: Call, keys: Sequence[Array], aggregates: Sequence[Ends], size: int) -> Ends:
@@ -247,34 +235,14 @@ def _case(expression: Call, keys: Sequence[Array], aggregates: Sequence[Ends], s
     low, high = np.full(size, np.inf), np.full(size, -np.inf)
     may = np.ones(size, dtype=bool)
     *cases, otherwise = expression.arguments
-    for condition, value in zip(cases[::2], cases[1::2], strict=True):
+    for condition, value in [*zip(cases[::2], cases[1::2], strict=True), (constant(True), otherwise)]:
         holds, ends = (enclose(each, keys, aggregates, size) for each in (condition, value))
         possible = may & (holds[1] > 0)
-        low, high = (
-            np.where(possible, np.minimum(low, ends[0]), low),
-            np.where(possible, np.maximum(high, ends[1]), high),
-        )
+        low = np.where(possible, np.minimum(low, ends[0]), low)
+        high = np.where(possible, np.maximum(high, ends[1]), high)
         # after a condition that surely holds, no later branch is reached
         may = may & (holds[0] < 1)
-    ends = enclose(otherwise, keys, aggregates, size)
-    return np.where(may, np.minimum(low, ends[0]), low), np.where(may, np.maximum(high, ends[1]), high)
-
-
-def _even(at_low: Array, at_high: Array, low: Array, high: Array) -> Ends:
-    """Return the ends of an even function with minimum 0 at 0, from its values at both ends."""
-    return np.where((low < 0) & (high > 0), 0.0, np.minimum(at_low, at_high)), np.maximum(at_low, at_high)
-
-
-def _power(expression: Call, arguments: list[Ends]) -> Ends:
-    """Return the ends of a power with a constant exponent."""
-    (low, high), (exponent, exponent_high) = arguments
-    at_low, at_high = (_of(expression, [base, exponent]) for base in (low, high))
-    even = _even(at_low, at_high, low, high)
-    is_whole = (exponent == exponent_high) & (exponent == np.rint(exponent)) & (exponent >= 0)
-    one_way = (exponent == exponent_high) & (low > 0) | is_whole & ((low >= 0) | (exponent % 2 == 1))
-    ordered = np.minimum(at_low, at_high), np.maximum(at_low, at_high)
-    defined = one_way | is_whole
-    return np.where(defined, np.where(one_way, ordered[0], even[0]), np.nan), np.where(one_way, ordered[1], even[1])
+    return low, high
 
 
 def _of(expression: Call, arguments: list[Array]) -> Array:

@@ -172,13 +172,6 @@ def _times(a: End, b: End) -> End:
     return a * b
 
 
-def _over(a: End, b: End) -> End:
-    """Divide by something that is not zero; anything over an infinity tends to zero."""
-    if not isinstance(b, Fraction):
-        return Fraction(0)
-    return a / b if isinstance(a, Fraction) else a * (1 if b > 0 else -1)
-
-
 @dataclass(frozen=True, slots=True)
 class Interval:
     """All numbers from ``lower`` to ``upper``; infinite ends are not known."""
@@ -253,16 +246,15 @@ class Interval:
         """Divide; a divisor that may come arbitrarily near to zero leaves nothing known but the sign."""
         if other.lower < 0 < other.upper:
             return Interval()
-        if other.lower == 0 or other.upper == 0:
-            if other.lower == other.upper:
-                return Interval(Fraction(0), Fraction(0))  # always NULL
-            sign = Interval(Fraction(0), INFINITY) if other.lower == 0 else Interval(-INFINITY, Fraction(0))
-            far = other.upper if other.lower == 0 else other.lower
-            near_far = [_over(a, far) for a in (self.lower, self.upper)]
-            ends = [*near_far, *(_times(a, b) for a in (self.lower, self.upper) for b in (sign.lower, sign.upper))]
-            return Interval(min(ends), max(ends)).outward()
-        ends = [_over(a, b) for a in (self.lower, self.upper) for b in (other.lower, other.upper)]
-        return Interval(min(ends), max(ends)).outward()
+        if other.lower == other.upper == 0:
+            return Interval(Fraction(0), Fraction(0))  # always NULL
+        if other.lower == 0:
+            return self * Interval(Fraction(0), INFINITY)
+        if other.upper == 0:
+            return self * Interval(-INFINITY, Fraction(0))
+        # the reciprocal of an infinity is 0
+        ends = [1 / end if isinstance(end, Fraction) else Fraction(0) for end in (other.upper, other.lower)]
+        return self * Interval(*ends)
 
     def monotone(self, function: Callable[[Fraction], Fraction]) -> Interval:
         """Return the image under an increasing exact function."""

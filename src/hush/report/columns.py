@@ -43,6 +43,12 @@ class AnswerColumn:
         """Between which limits the truth lies; None where there is no limit."""
         return (0.0 if self.lower is None and self.counts else self.lower), self.upper
 
+    def possible(self, value: float) -> float:
+        """Return the number nearest to a value that the truth can be."""
+        lower, upper = self.limits
+        value = value if lower is None else max(value, lower)
+        return value if upper is None else min(value, upper)
+
     def interval(self, row: int) -> tuple[float, float] | None:
         """Return the numbers that the truth can be: those that the error bar reaches and that are possible at all.
 
@@ -53,14 +59,8 @@ class AnswerColumn:
         value, error = self.values[row], None if self.errors is None else self.errors[row]
         if value is None or error is None or not self.kind.numeric:
             return None
-        lower, upper = self.limits
-        low, high = float(value) - error, float(value) + error
-        if lower is not None:
-            # An interval that lies beyond the limit becomes the limit itself, and is never empty.
-            low, high = max(low, lower), max(high, lower)
-        if upper is not None:
-            low, high = min(low, upper), min(high, upper)
-        return low, high
+        # An interval that lies beyond a limit becomes the limit itself, and is never empty.
+        return self.possible(float(value) - error), self.possible(float(value) + error)
 
     def tells(self, row: int) -> bool:
         """Return whether a noisy cell says anything: whether its error bar leaves out something that is possible.

@@ -75,10 +75,10 @@ def to_csv(columns: Sequence[AnswerColumn]) -> str:
     """Return comma-separated lines with a header."""
     cells = flat(columns)
     lines = [cells.keys(), *zip(*cells.values(), strict=True)]
-    return "".join(f"{','.join(map(_cell, line))}\n" for line in lines)
+    return "".join(f"{','.join(map(cell, line))}\n" for line in lines)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     """Return one value as it stands between two commas; NULL is nothing, an empty text is a pair of quotes."""
     if value is None:
         return ""

@@ -2,7 +2,7 @@
 
 What is drawn follows from the keys (`plot`):
 
-* no key: a single number on a scale of its own;
+* no key: a single number, a dot on a scale of its own;
 * a key of dates, times or more than forty numbers: a line with a band;
 * a key of numbers: a histogram, its bars side by side;
 * any other key: bars with whiskers; or dots on an axis of their own, where whiskers could not be seen on one from 0;
@@ -44,7 +44,6 @@ from hush.core.chart import (
     Scale,
     Sheet,
     cut,
-    number_ticks,
     seconds,
     text_width,
     tick_text,
@@ -87,9 +86,13 @@ class Point:
     """One noisy number and where it belongs."""
 
     keys: tuple[Any, ...]
+    labels: tuple[str, ...]
+    """The keys as they are written at an axis, with empty texts in place of missing ones."""
     value: float
-    low: float | None
-    high: float | None
+    end: float
+    """Where a bar or dot ends: at the value, or where the truth must end if noise carried it further."""
+    bar: tuple[float, float] | None
+    """From where to where the error bar reaches; None where it has no end."""
     tells: bool
     text: str
     """The number with its error, as tables show it."""
@@ -97,8 +100,7 @@ class Point:
     @property
     def reach(self) -> tuple[float, float]:
         """From where to where the point extends, error bar included."""
-        ends = [end for end in (self.low, self.high) if end is not None] or [self.value]
-        return min(ends), max(ends)
+        return self.bar or (self.value, self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,16 +117,12 @@ class Plot:
 
     def labels(self, key: int) -> list[str]:
         """Return the values of a key in their order, each once, as they are written at an axis."""
-        return list(dict.fromkeys(label(point.keys[key]) for point in self.points))
+        return list(dict.fromkeys(point.labels[key] for point in self.points))
 
     @cached_property
     def groups(self) -> list[str]:
         """The values of the second key, as they are written; an empty text where there is no second key."""
-        return self.labels(1) if len(self.keys) > 1 else [""]
-
-    def group(self, point: Point) -> int:
-        """Return the number of a point's group."""
-        return self.groups.index(label(point.keys[1])) if len(self.keys) > 1 else 0
+        return self.labels(1)
 
     def extent(self) -> tuple[float, float]:
         """Return the least and the greatest number that the axis has to show: of points that say something, if any.
@@ -133,19 +131,9 @@ class Plot:
         >>> plot([AnswerColumn(name="k", kind=Kind.TEXT, values=("a", "b")), n]).extent()
         (25.0, 31.0)
         """
-        telling = [point.reach for point in self.points if point.tells] or [point.reach for point in self.points]
-        values = [point.value for point in self.points if point.tells]
-        lows, highs = [low for low, _ in telling], [high for _, high in telling]
-        return min([*lows, *self._possible(values)], default=0.0), max([*highs, *self._possible(values)], default=1.0)
-
-    def shown_value(self, point: Point) -> float:
-        """Return where a bar or dot ends: at the value, or where the truth must end if noise carried it further."""
-        return next(iter(self._possible([point.value])))
-
-    def _possible(self, values: Sequence[float]) -> list[float]:
-        lower, upper = self.column.limits
-        moved = [value if lower is None else max(value, lower) for value in values]
-        return [value if upper is None else min(value, upper) for value in moved]
+        telling = [point for point in self.points if point.tells] or self.points
+        ends = [end for point in telling for end in (*point.reach, point.end)]
+        return min(ends, default=0.0), max(ends, default=1.0)
 
 
 def measures(columns: Sequence[AnswerColumn]) -> list[str]:
@@ -178,14 +166,13 @@ def kinds(columns: Sequence[AnswerColumn]) -> list[PlotKind]:
 
 def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", kind: PlotKind | None = None) -> Plot:
     """Return the chart of a noisy column over the first two keys: the first noisy column unless one is named."""
-    numbers = [other for other in columns if other.noisy and other.kind.numeric]
-    values = next((number for number in numbers if column in {"", number.name}), None)
-    if not numbers:
+    names = measures(columns)
+    if not names:
         raise HushError("there is nothing to draw: the answer has no noisy number")
-    if values is None:
-        known = [number.name for number in numbers]
-        hint = did_you_mean(column, known) or ", ".join(known)
+    if column and column not in names:
+        hint = did_you_mean(column, names, otherwise=", ".join(names))
         raise HushError(f"there is no noisy number {column!r} to draw; {hint}")
+    values = next(other for other in columns if other.name == (column or names[0]))
     keys = tuple(other for other in columns if not other.noisy)[:2]
     possible = kinds(columns)
     if kind is not None and kind not in possible:
@@ -197,12 +184,13 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", 
         if value is None:
             continue
         error = None if values.errors is None else values.errors[row]
-        low, high = values.interval(row) or (None, None)
+        cells = tuple(key.values[row] for key in keys)
         point = Point(
-            keys=tuple(key.values[row] for key in keys),
+            keys=cells,
+            labels=(*map(label, cells), "", ""),
             value=value,
-            low=low,
-            high=high,
+            end=values.possible(value),
+            bar=values.interval(row),
             tells=values.tells(row),
             text=f"{shown(value, error)} ± {shown_error(error)}",
         )
@@ -248,9 +236,7 @@ def _compared(points: list[Point], *, single: bool) -> list[Point]:
     ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
     short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
     return [
-        point
-        if point.tells or point.low is None or point.high is None
-        else replace(point, tells=point.high - point.low <= short)
+        point if point.tells or point.bar is None else replace(point, tells=point.bar[1] - point.bar[0] <= short)
         for point in points
     ]
 
@@ -295,14 +281,7 @@ def picture(
             'patternTransform="rotate(45)"><rect class="ground" width="6" height="6"/>'
             '<line class="stripe" x1="1" y1="0" x2="1" y2="6"/></pattern></defs>'
         )
-    drawing = {
-        PlotKind.NUMBER: _number,
-        PlotKind.BARS: _bars,
-        PlotKind.HISTOGRAM: _bars,
-        PlotKind.DOTS: _bars,
-        PlotKind.LINE: _line,
-        PlotKind.MAP: _map,
-    }[drawn.kind]
+    drawing = {PlotKind.LINE: _line, PlotKind.MAP: _map}.get(drawn.kind, _bars)
     sheet.height = drawing(sheet, drawn, top, dummy) if drawn.points else sheet.nothing(top)
     return sheet
 
@@ -326,11 +305,10 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
         labels = [label(value) for value in even]
     # made-up bars keep their axis however long their whiskers become
     low, high = (0.0, 1.2 * max(point.value for point in drawn.points)) if dummy else drawn.extent()
-    axis = (
-        _close_up(drawn.column.name, low, high)
-        if drawn.kind is PlotKind.DOTS
-        else ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
-    )
+    if drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}:
+        around = _close_up if drawn.keys else ChartAxis.around
+        return _lying(sheet, drawn, top, around(drawn.column.name, low, high), labels)
+    axis = ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
     slot = (sheet.width - axis.room() - MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * len(drawn.groups)
@@ -341,7 +319,7 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
 
 
 def _close_up(name: str, low: float, high: float) -> ChartAxis:
-    """Return an axis for dots: around what is drawn, logarithmic where the numbers are of very different size."""
+    """Return an axis for dots: around the drawn numbers, logarithmic where the numbers are of very different size."""
     if low <= 0 or high < _DECADES * low:
         return ChartAxis.around(name, low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -362,16 +340,11 @@ def _upright(
     groups = drawn.groups
     gap = 0.06 if drawn.kind is PlotKind.HISTOGRAM else 0.28
     bar = min(slot * (1 - gap), 90 * len(groups)) / len(groups)
-    dots = drawn.kind is PlotKind.DOTS
-    zero = bottom if dots else y(0.0)
+    zero = y(0.0)
     for point in drawn.points:
-        group = drawn.group(point)
-        middle = left + slot * (labels.index(label(point.keys[0])) + 0.5) + bar * (group - (len(groups) - 1) / 2)
-        end = y(drawn.shown_value(point))
-        if dots:
-            _whisker(sheet, point, y, middle, min(8.0, bar * 0.4))
-            sheet.add("circle", _faint(f"d{group % COLOURS}", point), _words(point), cx=middle, cy=end, r=4)
-            continue
+        group = drawn.groups.index(point.labels[1])
+        middle = left + slot * (labels.index(point.labels[0]) + 0.5) + bar * (group - (len(groups) - 1) / 2)
+        end = y(point.end)
         box = {"x": middle - bar / 2 + 0.5, "y": min(end, zero), "width": max(bar - 1, 0.5), "height": abs(end - zero)}
         fill: dict[str, str] = {"fill": f"url(#{dummy})"} if dummy else {}
         classes = "dummy" if dummy else _faint(f"c{group % COLOURS}", point)
@@ -388,38 +361,32 @@ def _upright(
 def _names(
     sheet: Sheet, labels: list[str], names: list[list[str]], left: float, slot: float, bottom: float, *, thin: bool
 ) -> float:
-    """Write the keys under their bars: straight or wrapped, else every second, third … of numbers, else turned."""
+    """Write the keys under their bars: wrapped, else every second, third … of numbers, else cut."""
     if names:
         for index, rows in enumerate(names):
             sheet.lines(left + slot * (index + 0.5), bottom + 16, rows, whole=labels[index])
         return 4 + LINE * max(map(len, names))
-    widest = max(map(text_width, labels))
-    every = int((widest + 10) / slot) + 1
-    turned = every > 8 or not thin
-    if turned:
-        every = int(16 / slot) + 1
+    every = int((max(map(text_width, labels)) + 10) / slot) + 1 if thin else 1
     for index in range(0, len(labels), every):
-        place = left + slot * (index + 0.5)
-        if turned:
-            sheet.text(place + 4, bottom + 14, cut(labels[index], 120), anchor="end", turn=-40, whole=labels[index])
-        else:
-            sheet.text(place, bottom + 16, labels[index], anchor="middle")
-    return 14 + min(widest, 120) * 0.65 if turned else 4 + LINE
+        text = labels[index] if thin else cut(labels[index], slot - 4)
+        sheet.text(left + slot * (index + 0.5), bottom + 16, text, anchor="middle", whole=labels[index])
+    return 4 + LINE
 
 
 def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
     bars = []
-    dots = drawn.kind is PlotKind.DOTS
+    dots = drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}
     for point in drawn.points:
-        group = drawn.group(point)
+        group = drawn.groups.index(point.labels[1])
         bar = ChartBar(
-            row=labels.index(label(point.keys[0])),
+            row=labels.index(point.labels[0]),
             lane=group,
-            start=drawn.shown_value(point) if dots else 0.0,
-            end=drawn.shown_value(point),
+            start=point.end if dots else 0.0,
+            end=point.end,
             dot=dots,
             classes=_faint(f"{'d' if dots else 'c'}{group % COLOURS}", point),
-            reach=None if point.low is None else point.reach,
+            reach=point.bar,
+            text="" if point.keys else point.text,
             tooltip=_words(point),
         )
         bars.append(bar)
@@ -427,13 +394,13 @@ def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[
 
 
 def _words(point: Point) -> str:
-    return f"{', '.join(map(label, point.keys))}: {point.text}"
+    return ": ".join(filter(None, [", ".join(point.labels[: len(point.keys)]), point.text]))
 
 
 def _whisker(sheet: Sheet, point: Point, y: Scale, middle: float, cap: float, *, live: bool = False) -> None:
-    if point.low is None or point.high is None:
+    if point.bar is None:
         return
-    low, high = y(point.low), y(point.high)
+    low, high = map(y, point.bar)
     left, across = f"M{middle - cap:.1f}", f"h{2 * cap:.1f}"
     path = f"{left} {low:.1f}{across}{left} {high:.1f}{across}M{middle:.1f} {low:.1f}V{high:.1f}"
     data: dict[str, str] = {"data_x": f"{middle:.1f}", "data_cap": f"{cap:.1f}", "data_value": f"{point.value:.10g}"}
@@ -456,7 +423,7 @@ def _line(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
     times = [seconds(point.keys[0]) for point in drawn.points]
     first, last = min(times), max(times)
     if key.kind in TIMES:
-        ticks = [(first, label(drawn.points[0].keys[0]))]
+        ticks = [(first, drawn.points[0].labels[0])]
         if first < last:
             ticks = time_ticks(first, last, about=about, least=DAY if key.kind is Kind.DATE else 0)
         abscissa = ChartAxis(name=key.name, low=first, high=last, ticks=ticks)
@@ -464,12 +431,12 @@ def _line(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
         abscissa = ChartAxis.between(key.name, first, last, about=about)
     y, x = sheet.ordinate(ordinate, top, bottom), sheet.abscissa(abscissa, ordinate.room(), bottom)
     for index in range(len(drawn.groups)):
-        points = [point for point in drawn.points if drawn.group(point) == index]
-        _series(sheet, drawn, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
+        points = [point for point in drawn.points if drawn.groups.index(point.labels[1]) == index]
+        _series(sheet, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
     return bottom + 48
 
 
-def _series(sheet: Sheet, drawn: Plot, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:
+def _series(sheet: Sheet, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:
     """Draw one line with its band; of points that say nothing, a hollow dot alone."""
     run: list[Point] = []
     for point in [*points, None]:
@@ -481,14 +448,14 @@ def _series(sheet: Sheet, drawn: Plot, points: Sequence[Point], colour: int, x: 
             upper = [(moment, y(member.reach[1])) for moment, member in zip(moments, run, strict=True)]
             lower = [(moment, y(member.reach[0])) for moment, member in zip(moments, run, strict=True)]
             sheet.path(f"band d{colour}", [*upper, *reversed(lower)], end="Z")
-            middle = [(moment, y(drawn.shown_value(member))) for moment, member in zip(moments, run, strict=True)]
+            middle = [(moment, y(member.end)) for moment, member in zip(moments, run, strict=True)]
             sheet.path(f"line s{colour}", middle)
         elif run:
             _whisker(sheet, run[0], y, x(seconds(run[0].keys[0])), 4)
         run = []
     if len(points) <= 2 * MANY:
         for point in points:
-            place = {"cx": x(seconds(point.keys[0])), "cy": y(drawn.shown_value(point)), "r": 3.0}
+            place = {"cx": x(seconds(point.keys[0])), "cy": y(point.end), "r": 3.0}
             sheet.add("circle", f"d{colour}" if point.tells else f"hollow s{colour} faint", _words(point), **place)
 
 
@@ -519,13 +486,13 @@ def _map(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
         written = cut(text, left - MARGIN - 6)
         sheet.text(left - 8, head + height * (index + 0.5) + 4, written, anchor="end", whole=text)
     low, high = drawn.extent()
-    values = [drawn.shown_value(point) for point in drawn.points if point.tells]
+    values = [point.end for point in drawn.points if point.tells]
     low, high = (min(values), max(values)) if values else (low, high)
     axis = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * high else low, high)
     shade = Scale(axis=axis, start=0, end=_SHADES - 0.001)
     for point in drawn.points:
-        x, y = left + slot * across.index(label(point.keys[1])), head + height * down.index(label(point.keys[0]))
-        step = int(shade(drawn.shown_value(point)))
+        x, y = left + slot * across.index(point.labels[1]), head + height * down.index(point.labels[0])
+        step = int(shade(point.end))
         box = {"x": x + 1, "y": y + 1, "width": max(slot - 2, 0.5), "height": height - 2}
         sheet.add("rect", f"h{step}" if point.tells else "unknown", _words(point), **box, rx=2)
         text = point.text.split(" ± ")[0] if point.tells else "?"
@@ -551,34 +518,3 @@ def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, drawn: Plot) -
         sheet.add("rect", "unknown", x=place, y=y + 0.5, width=20, height=11, rx=2)
         sheet.text(place + 26, y + 10, words)
     return y + 36
-
-
-# a single number
-
-
-def _number(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
-    point = drawn.points[0]
-    low, high = point.reach
-    pad = (high - low) * 0.35 or abs(point.value) * 0.1 or 1.0
-    ticks = number_ticks(low - pad, high + pad, about=5)
-    if (least := drawn.column.limits[0]) is not None:
-        ticks = [tick for tick in ticks if tick >= least] or ticks
-    ends = ChartAxis(name=drawn.column.name, low=ticks[0], high=ticks[-1], ticks=[])
-    x = Scale(axis=ends, start=MARGIN + 30, end=sheet.width - MARGIN - 30)
-    middle, axis = top + 52, top + 78
-    place = x(drawn.shown_value(point))
-    near = min(
-        max(place, text_width(point.text, 20) / 2 + MARGIN), sheet.width - text_width(point.text, 20) / 2 - MARGIN
-    )
-    sheet.text(near, top + 30, point.text, "big number", anchor="middle")
-    for tick in ticks:
-        sheet.add("line", "axis", x1=x(tick), x2=x(tick), y1=axis, y2=axis + 5)
-        sheet.text(x(tick), axis + 18, tick_text(tick), "number", anchor="middle")
-    sheet.add("line", "axis", x1=x(ticks[0]), x2=x(ticks[-1]), y1=axis, y2=axis)
-    if point.low is not None and point.high is not None:
-        start, end = x(point.low), x(point.high)
-        path = f"M{start:.1f} {middle - 6:.1f}v12M{end:.1f} {middle - 6:.1f}v12M{start:.1f} {middle:.1f}H{end:.1f}"
-        sheet.add("path", _faint("whisker", point), d=path)
-    sheet.add("circle", "d0" if point.tells else "hollow s0", point.text, cx=place, cy=middle, r=5)
-    sheet.text(sheet.width / 2, axis + 36, drawn.column.name, "name", anchor="middle")
-    return axis + 48

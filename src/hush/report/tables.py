@@ -9,7 +9,7 @@ Keys and names are texts that others chose, so control characters in them are sh
 28 ± 3
  2 ± 3 °
 >>> marks([n])
-('° cannot be told from 0',)
+('° says nothing: its ± covers 0, or all that is possible',)
 """
 
 from __future__ import annotations
@@ -54,21 +54,13 @@ def cell(column: AnswerColumn, at: int) -> str:
 
 def marks(columns: Sequence[AnswerColumn]) -> tuple[str, ...]:
     """Return the note that explains the marks of a table, if it has any."""
-    silent = [
-        (column, row)
+    marked = any(
+        value is not None and not column.tells(row)
         for column in columns
         if column.noisy and column.kind.numeric
-        for row in range(len(column.values))
-        if column.values[row] is not None and not column.tells(row)
-    ]
-    if not silent:
-        return ()
-    covers_zero = all(None in column.limits and column.interval(row) is not None for column, row in silent)
-    return (
-        f"{MARK} cannot be told from 0"
-        if covers_zero
-        else f"{MARK} says nothing: its ± covers 0, or all that is possible",
+        for row, value in enumerate(column.values)
     )
+    return (f"{MARK} says nothing: its ± covers 0, or all that is possible",) if marked else ()
 
 
 def beside(table: str, drawn: Sheet) -> str:

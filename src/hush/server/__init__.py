@@ -5,17 +5,7 @@
     app ─► Middleware (headers, sizes, times) ─► table of routes ─► permission ─► handler ─► Service
 
 `hush.server.app` makes the application of one worker from `ServiceSettings`; `hush.server.workers` starts workers.
-
-*   `routes`: what a route is, and its permission; `_ROUTES` below lists the modules that declare routes;
-*   `api`, `releases`, `streams`: the API, and the scheduler of declared streams; `pages`: the page;
-*   `service`: the methods that API and pages call for a person, and the policy in force;
-*   `questions`: one question at a time for each person, the queue, slots, time limit, cancelling;
-*   `auth`: people, tokens, sessions, passwords, codes, OpenID Connect, CSRF;
-*   `rate_limits`, `middleware`: limits of everything that comes;
-*   `monitoring`: owners' acts in the ledger's chain, failed sign-ins, metrics;
-*   `mcp`: the Model Context Protocol, for language models;
-*   `pgwire`: PostgreSQL's protocol, for tools that speak it;
-*   `errors` (and how they leave, as problem+json), `schemas` (schemas, and replies as JSON).
+`_ROUTES` below lists the modules that declare routes; docs/architecture.md says what each of the others has.
 
 **A new page** is a handler ``async def page(visit: Visit) -> Response`` in a module of `hush.server.pages`, under
 ``@ROUTES.page("GET /address", ANALYST)``. It calls the methods of `Visit`, and draws a template of ``pages/templates/``
@@ -58,9 +48,9 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
     from starlette.responses import Response
     from starlette.routing import Route as RoutingRoute
 
-    from hush.server import pages
     from hush.server.middleware import Middleware
-    from hush.server.routes import document, endpoint
+    from hush.server.pages.layout import refused
+    from hush.server.routes import NOBODY, Visit, document, endpoint
     from hush.server.service import Service
     from hush.server.streams import Scheduler
 
@@ -90,13 +80,13 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
                 await pg_server.close()
             await service.close()
 
-    async def refused(request: Request, error: Exception) -> Response:
-        return pages.refused(request, service, error)
+    async def unknown(request: Request, error: Exception) -> Response:
+        return await refused(Visit(service, NOBODY, request), error)
 
     paths = [RoutingRoute(route.path, endpoint(route), methods=[route.method], name=route.path) for route in routes]
     application = Starlette(routes=paths, lifespan=lifespan)
     application.router.redirect_slashes = False
-    application.add_exception_handler(HTTPException, refused)
+    application.add_exception_handler(HTTPException, unknown)
     application.state.service, application.state.refused = service, refused
     application.state.document = api_document
     return Middleware(application, service)

@@ -37,23 +37,23 @@ FORMS = {"json": JSON, "csv": CSV, "arrow": ARROW, "stored": STORED}
 LIMIT = ("limit", {"type": "integer", "minimum": 1, "maximum": 10_000})
 FORMAT = ("format", {"type": "string", "enum": list(FORMS)})
 ANSWERS: Mapping[str, Any] = {"query": (FORMAT,), "media": (CSV, ARROW, STORED)}
-"""What routes of answers have in common in the API's document."""
+"""The query and media types of all routes of answers."""
 
 
 @ROUTES.api("GET /data", ANALYST, "DataSets")
-async def data(visit: Visit) -> Response:
+async def data(visit: Visit) -> dict[str, Any]:
     """Data sets: schema and policy, never data."""
-    return JSONResponse({"data": await visit.data_sets()})
+    return {"data": await visit.data_sets()}
 
 
 @ROUTES.api("POST /explain", ANALYST, "Explained", schemas.ExplainBody)
-async def explain(visit: Visit, body: schemas.Body) -> Response:
+async def explain(visit: Visit, body: schemas.Body) -> dict[str, Any]:
     """Price and error of a question."""
     terms = body.given()
     if terms.get("epsilons") and "epsilon" in terms:
         raise InvalidValueError("epsilons", got="both", allowed="given instead of epsilon, not beside it")
     explanations = [schemas.explanation(explanation) for explanation in await visit.explain(**terms)]
-    return JSONResponse({"explanations": explanations} if terms.get("epsilons") else explanations[0])
+    return {"explanations": explanations} if terms.get("epsilons") else explanations[0]
 
 
 @ROUTES.api("POST /ask", ANALYST, "Answer", schemas.AskBody, scope="ask", **ANSWERS)
@@ -130,73 +130,73 @@ def chosen_form(request: Request, forms: Mapping[str, str]) -> str:
 
 
 @ROUTES.api("GET /budget", ANALYST, "Accounts")
-async def budget(visit: Visit) -> Response:
+async def budget(visit: Visit) -> dict[str, Any]:
     """The budgets, with the share of each that is left."""
     accounts = await visit.with_curator(lambda curator: [schemas.account(view) for view in curator.budget()])
-    return JSONResponse({"accounts": accounts})
+    return {"accounts": accounts}
 
 
 @ROUTES.api("GET /history", ANALYST, "Releases", query=(LIMIT,))
-async def history(visit: Visit) -> Response:
+async def history(visit: Visit) -> dict[str, Any]:
     """The questions and releases so far, with their charges."""
     limit = visit.query.get("limit")
     maximum = None if limit is None else integer(whole(limit, "limit"), "limit", minimum=1, maximum=10_000)
-    return JSONResponse({"releases": await visit.history(maximum)})
+    return {"releases": await visit.history(maximum)}
 
 
 @ROUTES.api("GET /receipts/{number}", ANALYST, "Receipt")
-async def receipt(visit: Visit) -> Response:
+async def receipt(visit: Visit) -> dict[str, Any]:
     """One charge, with its place in the ledger."""
-    return JSONResponse(await visit.receipt(number_in(visit)))
+    return await visit.receipt(number_in(visit))
 
 
 @ROUTES.api("GET /questions", ANALYST, "Queue")
-async def queue(visit: Visit) -> Response:
+async def queue(visit: Visit) -> dict[str, Any]:
     """Where one's questions stand."""
-    return JSONResponse({"questions": visit.places(), "limit": visit.settings.limit})
+    return {"questions": visit.places(), "limit": visit.settings.limit}
 
 
-@ROUTES.api("DELETE /questions/{request}", ANALYST, "Cancelled", scope="ask")
-async def cancel(visit: Visit) -> Response:
+@ROUTES.api("DELETE /questions/{request}", ANALYST, "Cancelled", scope="ask", status=202)
+async def cancel(visit: Visit) -> dict[str, Any]:
     """End a question."""
     visit.cancel(visit.path["request"])
-    return JSONResponse({"cancelled": visit.path["request"]}, 202)
+    return {"cancelled": visit.path["request"]}
 
 
 @ROUTES.api("GET /requests", SIGNED_IN, "Requests")
-async def requests(visit: Visit) -> Response:
+async def requests(visit: Visit) -> dict[str, Any]:
     """The requests to the owner, open and decided."""
-    return JSONResponse({"requests": await visit.requests()})
+    return {"requests": await visit.requests()}
 
 
-@ROUTES.api("POST /requests", ANALYST, "MadeRequest", schemas.BudgetRequestBody, scope="ask")
-async def request_budget(visit: Visit, body: schemas.BudgetRequestBody) -> Response:
+@ROUTES.api("POST /requests", ANALYST, "Request", schemas.BudgetRequestBody, scope="ask", status=201)
+async def request_budget(visit: Visit, body: schemas.BudgetRequestBody) -> dict[str, Any]:
     """Ask for a larger budget."""
-    return JSONResponse(await visit.request_budget(**body.model_dump()), 201)
+    return await visit.request_budget(**body.model_dump())
 
 
 @ROUTES.api("POST /requests/{number}/decision", OWNER, "Request", schemas.DecisionBody)
-async def decide(visit: Visit, body: schemas.DecisionBody) -> Response:
+async def decide(visit: Visit, body: schemas.DecisionBody) -> dict[str, Any]:
     """Decide."""
-    return JSONResponse(await visit.decide(number_in(visit), **body.model_dump()))
+    return await visit.decide(number_in(visit), **body.model_dump())
 
 
 @ROUTES.api("GET /me", SIGNED_IN, "Me")
-async def me(visit: Visit) -> Response:
+async def me(visit: Visit) -> dict[str, Any]:
     """Who is signed in."""
     roles = sorted(role.value for role in visit.who.roles)
     sessions = [asdict(session) for session in visit.people.sessions(visit.name)]
-    return JSONResponse({"name": visit.name, "roles": roles, "scopes": sorted(visit.who.scopes), "sessions": sessions})
+    return {"name": visit.name, "roles": roles, "scopes": sorted(visit.who.scopes), "sessions": sessions}
 
 
 @ROUTES.api("GET /tokens", SIGNED_IN, "Tokens")
-async def tokens(visit: Visit) -> Response:
+async def tokens(visit: Visit) -> dict[str, Any]:
     """One's tokens, without their secrets."""
-    return JSONResponse({"tokens": [_token(token) for token in visit.people.tokens(visit.name)]})
+    return {"tokens": [_token(token) for token in visit.people.tokens(visit.name)]}
 
 
-@ROUTES.api("POST /tokens", SIGNED_IN, "NewToken", schemas.TokenBody)
-async def make_token(visit: Visit, body: schemas.TokenBody) -> Response:
+@ROUTES.api("POST /tokens", SIGNED_IN, "NewToken", schemas.TokenBody, status=201)
+async def make_token(visit: Visit, body: schemas.TokenBody) -> dict[str, Any]:
     """Make a token."""
     if not set(body.scopes) <= visit.who.scopes or ("own" in body.scopes and not visit.who.owner):
         raise ForbiddenError("A token cannot allow more than the person who makes it may do.")
@@ -204,32 +204,29 @@ async def make_token(visit: Visit, body: schemas.TokenBody) -> Response:
     token, secret = visit.people.make_token(
         visit.name, label=body.label, scopes=body.scopes, days=body.days, until=visit.who.expires
     )
-    return JSONResponse({**_token(token), "token": secret}, 201)
+    return {**_token(token), "token": secret}
 
 
 @ROUTES.api("DELETE /tokens/{id}", SIGNED_IN)
-async def revoke_token(visit: Visit) -> Response:
+async def revoke_token(visit: Visit) -> None:
     """End a token."""
     if not visit.revoke_token(visit.path["id"]):
         raise UnknownPlaceError
-    return Response(status_code=204)
 
 
 @ROUTES.api("DELETE /sessions/{id}", SIGNED_IN)
-async def end_session(visit: Visit) -> Response:
+async def end_session(visit: Visit) -> None:
     """End a session."""
     if not visit.end_session(visit.path["id"]):
         raise UnknownPlaceError
-    return Response(status_code=204)
 
 
 @ROUTES.api("PUT /password", SIGNED_IN, body=schemas.PasswordBody)
-async def set_password(visit: Visit, body: schemas.PasswordBody) -> Response:
+async def set_password(visit: Visit, body: schemas.PasswordBody) -> None:
     """Change one's password."""
     hint = " A first one is set in a browser, after signing in by link."
     await check_password(visit, body.old, f"The old password is not right.{hint}")
     await asyncio.to_thread(visit.people.set_password, visit.name, body.new)
-    return Response(status_code=204)
 
 
 async def check_password(visit: Visit, old: str, refusal: str) -> None:
@@ -241,46 +238,45 @@ async def check_password(visit: Visit, old: str, refusal: str) -> None:
 
 
 @ROUTES.api("GET /people", OWNER, "People")
-async def people(visit: Visit) -> Response:
+async def people(visit: Visit) -> dict[str, Any]:
     """Everybody, with their roles."""
     names = visit.people.names()
     accounts = [{"name": name, "roles": sorted(role.value for role in roles)} for name, roles in names.items()]
-    return JSONResponse({"people": accounts})
+    return {"people": accounts}
 
 
-@ROUTES.api("POST /people", OWNER, "Link", schemas.PersonBody)
-async def add_person(visit: Visit, body: schemas.PersonBody) -> Response:
+@ROUTES.api("POST /people", OWNER, "Link", schemas.PersonBody, status=201)
+async def add_person(visit: Visit, body: schemas.PersonBody) -> dict[str, Any]:
     """Add somebody."""
     if strangers := set(body.roles) - {role.value for role in Role}:
         raise InvalidValueError("roles", got=", ".join(sorted(strangers)), allowed="owner or analyst")
     visit.people.add(body.name, roles=[Role(name) for name in body.roles])
-    return JSONResponse({"name": body.name, "link": f"/welcome/{visit.people.make_link(body.name)}"}, 201)
+    return {"name": body.name, "link": f"/welcome/{visit.people.make_link(body.name)}"}
 
 
-@ROUTES.api("POST /people/{name}/links", OWNER, "Link")
-async def make_link(visit: Visit) -> Response:
+@ROUTES.api("POST /people/{name}/links", OWNER, "Link", status=201)
+async def make_link(visit: Visit) -> dict[str, Any]:
     """A one-time link."""
-    return JSONResponse({"link": f"/welcome/{visit.people.make_link(visit.path['name'])}"}, 201)
+    return {"link": f"/welcome/{visit.people.make_link(visit.path['name'])}"}
 
 
 @ROUTES.api("DELETE /people/{name}", OWNER)
-async def remove_person(visit: Visit) -> Response:
+async def remove_person(visit: Visit) -> None:
     """Remove somebody."""
     visit.people.remove(visit.path["name"])
-    return Response(status_code=204)
 
 
 @ROUTES.api("GET /health", ANYBODY, "Health")
-async def health(visit: Visit) -> Response:
+async def health(visit: Visit) -> dict[str, Any]:
     """Whether the service answers."""
     visit.service.queue.positions("")
-    return JSONResponse({"status": "ok"})
+    return {"status": "ok"}
 
 
 @ROUTES.api("GET /openapi.json", ANYBODY, "Document")
-async def document(visit: Visit) -> Response:
+async def document(visit: Visit) -> dict[str, Any]:
     """This document."""
-    return JSONResponse(cast("dict[str, Any]", visit.request.app.state.document))
+    return cast("dict[str, Any]", visit.request.app.state.document)
 
 
 def _token(token: Token) -> dict[str, Any]:

@@ -16,23 +16,18 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
-from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError
 from hush.core.format import decimal
 from hush.curator import together
-from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.terms import QuestionTerms
 from hush.ledger import Actor, Release, RequestConflictError
-from hush.ledger.budgets import Outlook
 from hush.policy.streams import unknown_reader
 from hush.query.parameters import from_wire
 from hush.query.question import fingerprint
 from hush.server.errors import ForbiddenError, UnknownPlaceError
-from hush.server.rate_limits import Rate
 from hush.server.routes import Visit
 from hush.server.service import OpenPolicy
 from hush.storage import Storage
@@ -120,7 +115,7 @@ class DashboardStore:
             self._storage.change(into, dashboard.identity, dashboard.maker, _written(dashboard))
 
     def change(self, identity: str, change: Callable[[Dashboard], Dashboard]) -> None:
-        """Replace a dashboard by what a function makes of it, under the lock."""
+        """Replace a dashboard by a function of it, under the lock."""
         with self._storage.changing():
             rows = self._storage.rows("SELECT id, person, content FROM hush_dashboards WHERE id = ?", identity)
             if rows:
@@ -145,7 +140,8 @@ def _read(row: tuple[Any, ...]) -> Dashboard:
     return Dashboard(identity=row[0], maker=row[1], **content)
 
 
-def _store(visit: Visit) -> DashboardStore:
+def store(visit: Visit) -> DashboardStore:
+    """Return the dashboards of the service that is visited."""
     return DashboardStore(visit.people.storage)
 
 
@@ -154,7 +150,7 @@ def _store(visit: Visit) -> DashboardStore:
 
 async def listed(visit: Visit) -> list[Dashboard]:
     """Return the dashboards that somebody may see under the policy in force, for them and their makers; own first."""
-    dashboards = sorted(_store(visit).all(), key=lambda dashboard: dashboard.maker != visit.name)
+    dashboards = sorted(store(visit).all(), key=lambda dashboard: dashboard.maker != visit.name)
 
     def look(opened: OpenPolicy) -> list[Dashboard]:
         analysts = opened.policy.analysts
@@ -201,7 +197,7 @@ async def made(visit: Visit, title: str, data: str) -> Dashboard:
     if data not in names:
         raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(names)}")
     dashboard = Dashboard(identity=uuid.uuid4().hex, maker=visit.name, title=title, data=data)
-    _store(visit).add(dashboard)
+    store(visit).add(dashboard)
     return dashboard
 
 
@@ -221,15 +217,7 @@ async def pin(visit: Visit, dashboard: Dashboard, receipt: int) -> None:
             raise InvalidValueError("tiles", got=len(current.tiles) + 1, allowed=f"at most {together.MOST}")
         return replace(current, tiles=(*current.tiles, tile))
 
-    _store(visit).change(dashboard.identity, add)
-
-
-def unpin(visit: Visit, dashboard: Dashboard, identity: str) -> None:
-    """Take a tile off a dashboard; its receipt stays."""
-    _store(visit).change(
-        dashboard.identity,
-        lambda current: replace(current, tiles=tuple(tile for tile in current.tiles if tile.identity != identity)),
-    )
+    store(visit).change(dashboard.identity, add)
 
 
 async def share_with(visit: Visit, dashboard: Dashboard, readers: tuple[str, ...] | str) -> None:
@@ -246,43 +234,13 @@ async def share_with(visit: Visit, dashboard: Dashboard, readers: tuple[str, ...
             raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {dashboard.data}")
 
     await visit.with_policy(check)
-    _store(visit).change(dashboard.identity, lambda current: replace(current, readers=readers))
+    store(visit).change(dashboard.identity, lambda current: replace(current, readers=readers))
 
 
-# answers
+# what is paid for
 
 
-class DashboardPrice(NamedTuple):
-    """The price of a refresh, or of its answers to a reader, as it is shown before it is paid.
-
-    ``identity`` is the fingerprint of the priced plan or refresh: the payment names it, and for another one nothing is
-    charged. ``questions`` counts the distinct questions that are asked: none to a reader.
-    """
-
-    identity: str
-    epsilon: Fraction
-    delta: Fraction
-    outlook: Outlook | None
-    questions: int
-
-
-async def explained(visit: Visit, dashboard: Dashboard) -> DashboardPrice:
-    """Return the price of a refresh; to a reader that of the answers of the last one. Spends nothing."""
-
-    def look(curator: Curator) -> DashboardPrice:
-        if dashboard.maker == visit.name:
-            plan = together.plan(curator.session, dashboard.terms())
-            return DashboardPrice(plan.identity, plan.epsilon, plan.delta, plan.outlook, len(plan.plans))
-        paid = _last_refresh(curator, dashboard)
-        events = [event_from_json(event) for event in paid.events]
-        outlook = curator.session.accounts(dashboard.data, shared=True).outlook(events)
-        delta = Fraction(paid.price[0]["delta"])
-        return DashboardPrice(dashboard.refreshed, Fraction(paid.epsilon or 0), delta, outlook, 0)
-
-    return await visit.for_nothing(Rate.EXPLANATIONS, look)
-
-
-def _last_refresh(curator: Curator, dashboard: Dashboard) -> Release:
+def last_refresh(curator: Curator, dashboard: Dashboard) -> Release:
     """Return the charge of the last refresh; refuse where it has no answers that can be shared."""
     if dashboard.maker not in dashboard.paid or not curator.data_sets[dashboard.data].share:
         raise ForbiddenError("This dashboard has no refreshed answers that can be shared.")
@@ -320,7 +278,7 @@ async def refresh(visit: Visit, dashboard: Dashboard, request: str, priced: str)
             tiles = tuple(replace(tile, index=places.get(tile.identity)) for tile in current.tiles)
             return replace(current, tiles=tiles, refreshed=same, paid={visit.name: released.receipt})
 
-        _store(visit).change(dashboard.identity, take)
+        store(visit).change(dashboard.identity, take)
 
     await visit.at_work(request, ask)
 
@@ -329,7 +287,7 @@ async def read(visit: Visit, dashboard: Dashboard, request: str, priced: str) ->
     """Pay for the last refresh as a reader, as it was priced, from their own account alone."""
 
     def ask(curator: Curator, name: str) -> int:
-        paid = _last_refresh(curator, dashboard)
+        paid = last_refresh(curator, dashboard)
         _check_priced(priced, dashboard.refreshed)
         return together.read(curator.session, paid, same=dashboard.refreshed, request=name).receipt
 
@@ -340,34 +298,4 @@ async def read(visit: Visit, dashboard: Dashboard, request: str, priced: str) ->
             return current
         return replace(current, paid={**current.paid, visit.name: receipt})
 
-    _store(visit).change(dashboard.identity, note)
-
-
-class TileAnswer(NamedTuple):
-    """A tile with the answer that somebody may see now: none for a reader who has not paid for it."""
-
-    tile: Tile
-    answer: Answer | None = None
-    receipt: int = 0
-    when: str = ""
-
-
-async def answers(visit: Visit, dashboard: Dashboard) -> list[TileAnswer]:
-    """Return the tiles with the answers that somebody has paid for. Free."""
-    receipt = dashboard.paid.get(visit.name)
-
-    def look(opened: OpenPolicy) -> list[TileAnswer]:
-        ledger, actor = opened.ledger, visit.analyst
-        refreshed = () if receipt is None else together.unpacked(ledger.stored_answer(receipt, actor))
-
-        def look_at(tile: Tile) -> TileAnswer:
-            if tile.index is not None and receipt is not None:
-                return TileAnswer(tile, refreshed[tile.index], receipt, ledger.receipt(receipt, actor)[0].when)
-            if dashboard.maker != visit.name:
-                return TileAnswer(tile)
-            answer, when = Answer.shown(ledger, tile.receipt, actor), ledger.receipt(tile.receipt, actor)[0].when
-            return TileAnswer(tile, answer, tile.receipt, when)
-
-        return [look_at(tile) for tile in dashboard.tiles]
-
-    return await visit.with_policy(look)
+    store(visit).change(dashboard.identity, note)

@@ -299,7 +299,6 @@ class Questions:
         self._looking: asyncio.TimerHandle | None = None
         self._left: set[int] = set()
         """Tickets that are to be handed back."""
-        self._ends: set[asyncio.Task[str]] = set()
 
     @property
     def idle(self) -> bool:
@@ -321,9 +320,8 @@ class Questions:
         turn = Turn(ticket, tick=self._tick, limit=self._limit, cancelled=lambda: self._cancelled(ticket), begun=wake)
         started: asyncio.Future[None] = loop.create_future()
         self._waiting.append((turn, started))
-        at_work: asyncio.Task[Result] | None = None
 
-        def leave(_: object = None) -> None:
+        def leave(at_work: asyncio.Task[Result] | None = None) -> None:
             self._waiting = deque(pair for pair in self._waiting if pair[0] is not turn)
             self._running.discard(ticket)
             self._left.add(ticket)
@@ -334,13 +332,12 @@ class Questions:
         try:
             self._look()
             await started
-            at_work = loop.create_task(self._at_work(turn, begun, work))
-            return await asyncio.shield(at_work)  # should the asker go, it ends in its time all the same
-        finally:
-            if at_work is None or at_work.done():
-                leave()
-            else:
-                at_work.add_done_callback(leave)
+        except BaseException:
+            leave()
+            raise
+        at_work = loop.create_task(self._at_work(turn, begun, work))
+        at_work.add_done_callback(leave)
+        return await asyncio.shield(at_work)  # should the asker go, it ends in its time all the same
 
     async def _at_work(self, turn: Turn, begun: asyncio.Event, work: Callable[[Turn], Result]) -> Result:
         loop = asyncio.get_running_loop()
@@ -374,12 +371,10 @@ class Questions:
 
         threading.Thread(target=compute, name="hush-question", daemon=True).start()
         ended = loop.create_task(self._end(turn, begun))
-        self._ends.add(ended)
-        ended.add_done_callback(self._ends.discard)
-        done.add_done_callback(lambda _: ended.cancel())  # and not before: should the asker go, the answer is kept
         either: set[asyncio.Future[Any]] = {done, ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if done.done():
+            ended.cancel()
             return done.result()
         outcome = ended.result()
         if turn.fail is not None:

@@ -79,8 +79,8 @@ def _declare(
 ) -> None:
     """Declare how a kind of release is explained, where that has a route, and how it is made."""
 
-    async def explain(visit: Visit, body: Body) -> Response:
-        return JSONResponse(schemas.explanation(await visit.explain_release(kind, body.given())))
+    async def explain(visit: Visit, body: Body) -> dict[str, Any]:
+        return schemas.explanation(await visit.explain_release(kind, body.given()))
 
     async def make(visit: Visit, body: Body) -> Response:
         form, terms = chosen_form(visit.request, MADE_FORMS), body.given()
@@ -175,11 +175,11 @@ def written(made: Any, form: str, *, table: int | None = None, rows: int | None 
 
 
 @ROUTES.api("POST /events", ANALYST, "Recorded", schemas.EventBody, scope="ask")
-async def record(visit: Visit, body: schemas.EventBody) -> Response:
+async def record(visit: Visit, body: schemas.EventBody) -> dict[str, Any]:
     """State an event."""
 
     def state(curator: Curator, name: str) -> Recorded:
         return curator.record(event_from_json(body.event), body.note, data=body.data, request=name)
 
     recorded = await visit.at_work(body.request, state)
-    return JSONResponse({"receipt": recorded.receipt, "remaining": recorded.remaining.to_json()})
+    return {"receipt": recorded.receipt, "remaining": recorded.remaining.to_json()}

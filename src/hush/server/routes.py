@@ -14,17 +14,16 @@ from enum import Enum
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
-from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.ledger import Role
 from hush.server import errors, schemas
 from hush.server.auth import sessions
 from hush.server.auth.people import Person, acting
-from hush.server.errors import ForbiddenError, SignInError
-from hush.server.rate_limits import Rate
+from hush.server.errors import ForbiddenError, SignInError, UnknownPlaceError
+from hush.server.rate_limits import Rate, address_block
 from hush.server.service import PersonalService, Service
 
 
@@ -40,11 +39,18 @@ class Permission(Enum):
 ANYBODY, SIGNED_IN, ANALYST, OWNER = Permission
 Query = tuple[tuple[str, dict[str, Any]], ...]
 """The names of a query, with their JSON schemas."""
-Handler = Callable[..., Awaitable[Response]]
-"""A function of a visit, and of the body where the route has one."""
+Handler = Callable[..., Awaitable[Any]]
+"""A function of a visit, and of the body where the route has one. It returns a response, or the JSON values of one."""
 HandlerOf = TypeVar("HandlerOf", bound=Handler)
 NOBODY = Person(name="-", roles=frozenset(), scopes=frozenset())
 """The person of a request without a sign-in, on routes for anybody."""
+
+
+class Fields(dict[str, str]):
+    """The texts of a form or a query, by name; one that was not sent is empty."""
+
+    def __missing__(self, _: str) -> str:
+        return ""
 
 
 class Visit(PersonalService):
@@ -53,15 +59,12 @@ class Visit(PersonalService):
     def __init__(self, service: Service, who: Person, request: Request) -> None:
         super().__init__(service, who)
         self.request, self.path, self.query = request, request.path_params, request.query_params
-        self.address = sessions.client_address(request)
+        self.address = address_block(sessions.client_address(request))
 
-    async def fields(self) -> QueryParams | FormData:
-        """Return the fields of the form that was sent, or of the query."""
-        return await self.request.form() if self.request.method == "POST" else self.query
-
-    async def field(self, name: str, most: int = 200) -> str:
-        """Return a field of the form, cut to its longest and without spaces around it."""
-        return text_of(await self.request.form(), name, most).strip()
+    async def fields(self) -> Fields:
+        """Return the texts of the form that was sent, or of the query."""
+        values = await self.request.form() if self.request.method == "POST" else self.query
+        return Fields({name: text.replace("\r\n", "\n") for name, text in values.items() if isinstance(text, str)})
 
     def note_failure(self, way: str, name: str | None = None) -> None:
         """Count a failed sign-in of this person, or of another name."""
@@ -77,14 +80,16 @@ class Route:
     handler: Handler
     permission: Permission
     scope: str = "read"
-    """The scope that a token must have."""
+    """The scope that a token must have; ``own`` where owners alone are permitted."""
     summary: str = ""
-    """Its summary in the API's document; empty for pages, which are not in it."""
+    """Its summary in the API's document; the docstring of its handler, where this is empty."""
     body: type[BaseModel] | None = None
     """The model of the request's body."""
     query: Query = ()
     result: str = ""
     """The name of the response's schema in the API's document."""
+    status: int = 200
+    """The status of its response; 204 for a handler that returns nothing."""
     media: tuple[str, ...] = ()
     """Further media types of the response."""
     page: bool = False
@@ -92,15 +97,19 @@ class Route:
     refused: Handler | None = None
     """The page that shows a refusal of this one; the problem page without it."""
 
+    def __post_init__(self) -> None:
+        if self.permission is OWNER:
+            object.__setattr__(self, "scope", "own")
+
 
 class Routes(list[Route]):
-    """The routes of a module, each declared above its handler; those of owners need the scope ``own``."""
+    """The routes of a module, each declared above its handler."""
 
     def page(
         self, address: str, permission: Permission, scope: str = "read", refused: Handler | None = None
     ) -> Callable[[HandlerOf], HandlerOf]:
         """Declare the route of a page by its method and path, and the page that shows its refusals."""
-        return self._declare(address, permission, scope, page=True, refused=refused)
+        return self._declare(address, permission, scope=scope, page=True, refused=refused)
 
     def api(
         self,
@@ -108,42 +117,19 @@ class Routes(list[Route]):
         permission: Permission,
         result: str = "",
         body: type[BaseModel] | None = None,
-        *,
-        summary: str = "",
-        scope: str = "read",
         **more: Any,
     ) -> Callable[[HandlerOf], HandlerOf]:
-        """Declare a route of the API; its handler's docstring is its summary, unless there is another one."""
-        method, _, path = address.partition(" ")
-        more |= {"result": result, "body": body}
-        return self._declare(f"{method} /api/v1{path}", permission, scope, summary=summary, **more)
+        """Declare a route of the API; ``result`` names the schema of its response."""
+        path = address.replace(" ", " /api/v1", 1)
+        return self._declare(path, permission, result=result, body=body, **more)
 
-    def _declare(
-        self, address: str, permission: Permission, scope: str, *, page: bool = False, summary: str = "", **more: Any
-    ) -> Callable[[HandlerOf], HandlerOf]:
+    def _declare(self, address: str, permission: Permission, **more: Any) -> Callable[[HandlerOf], HandlerOf]:
         def declare(handler: HandlerOf) -> HandlerOf:
-            method, _, path = address.partition(" ")
-            self.append(
-                Route(
-                    method=method,
-                    path=path,
-                    handler=handler,
-                    permission=permission,
-                    scope="own" if permission is OWNER else scope,
-                    summary="" if page else summary or (handler.__doc__ or "").rstrip("."),
-                    page=page,
-                    **more,
-                )
-            )
+            method, path = address.split(" ")
+            self.append(Route(method=method, path=path, handler=handler, permission=permission, **more))
             return handler
 
         return declare
-
-
-def text_of(values: QueryParams | FormData, name: str, most: int) -> str:
-    """Return a field of a form or a query, cut to its longest."""
-    value = values.get(name, "")
-    return value[:most].replace("\r\n", "\n") if isinstance(value, str) else ""
 
 
 def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
@@ -152,24 +138,32 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def permitted(request: Request) -> Response:
         service = cast("Service", request.app.state.service)
         request.scope["hush.route"] = route.path
+        visit = Visit(service, NOBODY, request)
         try:
             person = await _authorise(route, request, service)
+            visit = Visit(service, person, request)
             if not route.page:
                 _check_query(route, request)
             try:
                 with acting(person.name, person.token):
                     body = [] if route.body is None else [await schemas.read(request, route.body)]
-                    return await route.handler(Visit(service, person, request), *body)
+                    reply = await route.handler(visit, *body)
             finally:
                 # What was changed stands in the ledger's chain before the response leaves.
                 if service.people.acted:
                     await service.record_acts()
+            if isinstance(reply, Response):
+                return reply
+            return Response(status_code=204) if reply is None else JSONResponse(reply, route.status)
         except SignInError as error:
             return RedirectResponse("/sign-in", 303) if route.page else errors.problem_response(error)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
+            # A receipt or a stream of somebody else's reads like one that is not there.
+            hidden = isinstance(error, HushError) and error.code in {"unknown-receipt", "unknown-stream"}
+            refusal = UnknownPlaceError() if hidden else error
             if not route.page:
-                return errors.problem_response(error)
-            return cast("Response", await request.app.state.refused(request, error))
+                return errors.problem_response(refusal)
+            return cast("Response", await request.app.state.refused(visit, refusal, route))
 
     return permitted
 
@@ -237,11 +231,16 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": shapes.get(name, {"type": "string", "minLength": 1})}
         for name in re.findall(r"{(\w+)}", route.path)
     ]
+    done = {"description": "Done", "content": _content(route.result) | {media: {} for media in route.media}}
+    refusal = {"description": "A refusal, with its status", "content": _content("Problem", errors.MEDIA)}
     operation: dict[str, Any] = {
-        "summary": route.summary,
+        "summary": route.summary or (route.handler.__doc__ or "").rstrip("."),
         "operationId": f"{route.method.lower()}{re.sub(r'[^a-z]+', '_', route.path.removeprefix('/api/v1'))}",
         "parameters": [*in_path, *({"name": name, "in": "query", "schema": shape} for name, shape in route.query)],
-        "responses": _responses(route),
+        "responses": {
+            **({str(route.status): done} if route.result else {"204": {"description": "Done"}}),
+            "default": refusal,
+        },
     }
     if route.permission is not Permission.ANYBODY:
         operation["security"] = [{"token": []}]
@@ -250,39 +249,9 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         schema = route.body.model_json_schema(ref_template="#/components/schemas/{model}")
         components.update(schema.pop("$defs", {}))
         components[route.body.__name__] = schema
-        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.body.__name__}"}}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": True, "content": _content(route.body.__name__)}
     return operation
 
 
-def _responses(route: Route) -> dict[str, Any]:
-    responses: dict[str, Any] = {"204": {"description": "Done"}}
-    if route.result:
-        content: dict[str, Any] = {"application/json": {"schema": {"$ref": f"#/components/schemas/{route.result}"}}}
-        content |= {media: {} for media in route.media}
-        code = "201" if route.result in schemas.CREATED else "202" if route.result == "Cancelled" else "200"
-        responses = {code: {"description": route.summary, "content": content}}
-    refusals = {
-        400: "Not a proper request",
-        408: "Too slow",
-        413: "Too large",
-        415: "Not JSON, or compressed",
-        421: "Another host name",
-        422: "A value or a question is not right",
-        429: "Too many requests",
-        503: "Busy, or the ledger cannot be used",
-    }
-    if route.permission is not Permission.ANYBODY:
-        refusals |= {401: "Not signed in", 403: "Not allowed"}
-    if "{" in route.path or route.query or route.body is not None:
-        refusals |= {404: "Nothing there that you may see"}
-    if route.media:
-        refusals |= {406: "No such form"}
-    if route.scope == "ask" or route.media:
-        refusals |= {402: "The budget does not suffice; nothing was charged"}
-    if route.path.startswith("/api/v1/streams"):
-        refusals |= {401: "Not signed in", 402: "The budget does not suffice", 409: "Another state than needed"}
-    if route.permission is Permission.ANALYST:
-        refusals |= {409: "Another state than needed: no ledger, a request id used before, or cancelled"}
-    refused = {errors.MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return responses | {str(status): {"description": text, "content": refused} for status, text in refusals.items()}
+def _content(schema: str, media: str = "application/json") -> dict[str, Any]:
+    return {media: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}

@@ -19,17 +19,15 @@ import asyncio
 import contextvars
 import hashlib
 import logging
-import math
 import os
 import threading
 import time
 import uuid
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,14 +36,15 @@ from hush.core.storage import parse_size
 from hush.core.work import limited
 from hush.curator.answer import Answer, Money
 from hush.curator.curator import Curator
-from hush.curator.data_sets import OpenDataSet, open_data_set, read_policy, refuse_sharing
+from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, LedgerError, OwnerAct, ParkedQuestion
+from hush.ledger import Actor, Ledger, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
+from hush.policy.file import Policy
 from hush.policy.ledger import decide_request, ledger_of, ledger_or_stand_in, streams_of
 from hush.server import monitoring, questions, rate_limits, schemas
 from hush.server.auth import oidc
@@ -62,39 +61,34 @@ _LOOK = 0.5
 """Seconds between two checks of the policy's file."""
 _RETRY = 60.0
 """Seconds after which an unreadable file is tried again."""
-_EACH = 8
-"""How many explanations are kept for one person …"""
-_PEOPLE = 32
-"""… and for how many people: some 6 MB, or 60 MB if every explanation has the largest number of prices."""
-_SECONDS = 60.0
 
 
 class OpenPolicy:
-    """A policy with its engines and its ledger. Use it from any thread."""
+    """A policy with its engines and its ledger, in whose chain it is recorded. Use it from any thread."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
-        """The SHA-256 of the policy's file, which identifies it in the ledger's chain."""
-        self.policy = read_policy(settings.policy)
+        detail = {"sha256": hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()}
+        self.policy = Policy.read(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
-        self.ledger.limit_room(self.check_room)
-        self._quota = parse_size(settings.quota, "quota") if settings.quota else 0
-        places = (ledger_of(self.policy), settings.people)
-        self._places = [Path(path).resolve() for path in places if not in_database(path)]
-        """The ledger and the store of people; files beside them with the same first part of the name belong to them."""
+        if settings.quota:
+            places = [
+                Path(path).resolve() for path in (ledger_of(self.policy), settings.people) if not in_database(path)
+            ]
+            self.ledger.limit_room(partial(_check_room, places, parse_size(settings.quota, "quota")))
         self.data_sets: dict[str, OpenDataSet] = {}
-        self._users = 1
-        """Those who use it, and who has it in force."""
-        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, _close, self.data_sets, self.ledger)
+        """Closes engines and ledger. It is called at the latest when nobody holds this object any more."""
         try:
             for name, data in self.policy.data.items():
                 self.data_sets[name] = open_data_set(
                     self.policy, data, timeout=settings.limit, memory=settings.memory, threads=settings.threads or None
                 )
             self.load()
+            if self.made:  # not recorded again where it is the one that was recorded last
+                self.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
         except BaseException:
-            self.let_go()
+            self.close()
             raise
 
     def load(self) -> None:
@@ -121,37 +115,27 @@ class OpenPolicy:
         data_sets = {name: self.data_sets[name] for name in names}
         return Curator(AnalystSession(data_sets, self.ledger, person.name, streams=streams, outlet=outlet))
 
-    def check_room(self) -> None:
-        """Refuse a charge when the service has used its quota of the disk."""
-        if not self._quota:
-            return
-        files = [path for root in self._places for path in root.parent.glob(f"{root.name}*")]
-        files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
-        used = sum(path.stat().st_size for path in files if path.is_file())
-        if used >= self._quota:
-            raise LedgerFullError(
-                f"Ledger, streams and people take {used:,} bytes of the disk, and the quota of this service is "
-                f"{self._quota:,}. Nothing was charged. The owner raises it: hush serve --quota."
-            )
-
     def requests(self, actor: Actor) -> list[ParkedQuestion]:
         """Return the requests to the owner that an actor may see, waiting and decided; none without a ledger."""
         return self.ledger.requests(actor) if self.made else []
 
-    def hold(self) -> None:
-        """Keep it open for one more user."""
-        with self._lock:
-            self._users += 1
 
-    def let_go(self) -> None:
-        """Close it if this was its last user."""
-        with self._lock:
-            self._users -= 1
-            last = self._users == 0
-        if last:
-            for data_set in self.data_sets.values():
-                data_set.engine.close()
-            self.ledger.close()
+def _check_room(places: Iterable[Path], quota: int) -> None:
+    """Refuse a charge when ledger and people, with the files beside them of the same beginning, take the quota."""
+    files = [path for root in places for path in root.parent.glob(f"{root.name}*")]
+    files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
+    used = sum(path.stat().st_size for path in files if path.is_file())
+    if used >= quota:
+        raise LedgerFullError(
+            f"Ledger, streams and people take {used:,} bytes of the disk, and the quota of this service is {quota:,}. "
+            "Nothing was charged. The owner raises it: hush serve --quota."
+        )
+
+
+def _close(data_sets: Mapping[str, OpenDataSet], ledger: Ledger) -> None:
+    for data_set in data_sets.values():
+        data_set.engine.close()
+    ledger.close()
 
 
 class CurrentPolicy:
@@ -162,38 +146,31 @@ class CurrentPolicy:
         self._stamp = _stamp(settings.policy)
         self._opened = OpenPolicy(settings) if Path(settings.policy).exists() else None
         """None as long as there is no policy: the owner makes it on the page."""
-        self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._retry_at = 0.0
-        self._tell()
         self.mistake = ""
         """The mistake in the present file; empty if the file is in force."""
         self._closed = threading.Event()
         threading.Thread(target=_watch, args=(weakref.ref(self), self._closed), name="hush-policy", daemon=True).start()
 
-    @contextmanager
-    def use(self) -> Iterator[OpenPolicy]:
-        """Give the policy in force, and keep it open as long as the context lasts."""
-        with self._lock:
-            opened = self._opened
-            if opened is None:
-                raise NoPolicyError
-            # Held under the lock: else the policy could be closed before it counts as used.
-            opened.hold()
-        try:
-            yield opened
-        finally:
-            opened.let_go()
+    def in_force(self) -> OpenPolicy:
+        """Return the policy in force, which stays open as long as it is held."""
+        if (opened := self._opened) is None:
+            raise NoPolicyError
+        return opened
+
+    @property
+    def made(self) -> bool:
+        """Whether a policy is in force and has its ledger."""
+        return self._opened is not None and self._opened.made
 
     def load_again(self) -> None:
         """Read data files again that have changed; an unreadable one keeps its former rows."""
         if time.monotonic() < self._retry_at:
             return
         try:
-            with self.use() as opened:
+            if (opened := self._opened) is not None:
                 opened.load()
-        except NoPolicyError:
-            return
         except HushError as error:
             self._retry_at = time.monotonic() + _RETRY
             log.warning("a file has changed and cannot be read, so questions are about its former rows: %s", error)
@@ -217,26 +194,16 @@ class CurrentPolicy:
                 self.mistake = str(error)
                 log.warning("the policy was changed and cannot be used, so the one before stays in force: %s", error)
                 return
-            with self._lock:
-                before, self._opened, self.mistake = self._opened, fresh, ""
-        if before is not None:
-            before.let_go()
-        self._tell()
+            self._opened, self.mistake = fresh, ""
         log.info("the policy was read again")
-
-    def _tell(self) -> None:
-        """Record the policy that came into force in the ledger's chain."""
-        if self._opened is not None and self._opened.made:
-            detail = {"sha256": self._opened.digest}  # not recorded again where it is the one that was recorded last
-            self._opened.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
 
     def close(self) -> None:
         """Close everything once nobody uses it."""
         self._closed.set()
-        with self._looking, self._lock:
+        with self._looking:
             opened, self._opened = self._opened, None
         if opened is not None:
-            opened.let_go()
+            opened.close()
 
 
 def _watch(policy: weakref.ref[CurrentPolicy], closed: threading.Event) -> None:
@@ -282,7 +249,6 @@ class Service:
             each=settings.each,
         )
         self.oidc = oidc.OpenIdProvider(oidc.OidcSettings.read(settings.oidc)) if settings.oidc else None
-        self.explained = ExplanationCache()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
         self.explaining: dict[str, asyncio.Semaphore] = {}
         """Who has free computations under way."""
@@ -313,8 +279,8 @@ class Service:
         """Do something with the policy in force, in a thread that knows who acts (`hush.server.auth.people.acting`)."""
 
         def do() -> Result:
-            with self.policy.use() as opened, limited(MOST_WORK):
-                return work(opened)
+            with limited(MOST_WORK):
+                return work(self.policy.in_force())
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, contextvars.copy_context().run, do)
 
@@ -348,8 +314,8 @@ class PersonalService:
         name = uuid.uuid4().hex if request is None else label(request, "request")
 
         def do(turn: Turn) -> Result:
-            with self.service.policy.use() as opened:
-                return work(opened.curator(self.who, turn), name)
+            opened = self.service.policy.in_force()  # a name, so that it stays open until the work is done
+            return work(opened.curator(self.who, turn), name)
 
         with self.service.counters.question():
             return await self.service.questions.run(self.name, name, do)
@@ -374,22 +340,13 @@ class PersonalService:
         **terms: Any,
     ) -> list[Explanation]:
         """Return the price and error of a question, at several prices or on the given terms. Spends nothing."""
-        self.check_rate(Rate.EXPLANATIONS)
 
-        def look(opened: OpenPolicy) -> list[Explanation]:
-            curator = opened.curator(self.who)
+        def look(curator: Curator) -> list[Explanation]:
+            if epsilons:
+                return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
+            return [curator.explain(question, parameters, **terms)]
 
-            def explain() -> list[Explanation]:
-                if epsilons:
-                    return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
-                return [curator.explain(question, parameters, **terms)]
-
-            budgets = tuple((view.data, view.analyst, view.account) for view in curator.budget())
-            words = repr((question, parameters, list(epsilons), sorted(terms.items())))
-            return self.service.explained.get(self.name, (opened.digest, budgets, words), explain)
-
-        async with self.service.explaining.setdefault(self.name, asyncio.Semaphore(2)):
-            return await self.with_policy(look)
+        return await self.for_nothing(Rate.EXPLANATIONS, look)
 
     async def ask(self, *, request: str | None = None, **terms: Any) -> Answer:
         """Answer a question, and charge it. It waits for its turn, and leaves at its slot."""
@@ -433,23 +390,19 @@ class PersonalService:
             charge, entry = opened.ledger.receipt(number, self.who.actor)
             return {**asdict(charge), "hash": entry.hash.hex()}
 
-        with _unknown_receipts():
-            return await self.with_policy(read)
+        return await self.with_policy(read)
 
     async def released(self, number: int) -> Any:
         """Return a whole release of somebody's own by its receipt. Free."""
-        with _unknown_receipts():
-            return await self.with_curator(lambda curator: curator.released(number))
+        return await self.with_curator(lambda curator: curator.released(number))
 
     async def stored(self, number: int) -> bytes:
         """Return the stored bytes of a person's own release by its receipt."""
-        with _unknown_receipts():
-            return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
+        return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
 
     async def answer(self, number: int) -> Answer:
         """Return the answer that was given under a receipt of somebody's own, also to owners. Free."""
-        with _unknown_receipts():
-            answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
+        answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
         return replace(answer, repeated="")
 
     # what waits for the owner
@@ -519,48 +472,3 @@ class PersonalService:
             raise ForbiddenError(
                 "A token cannot end what is for more than itself: use one with its scopes, or a browser."
             )
-
-
-@contextmanager
-def _unknown_receipts() -> Iterator[None]:
-    """Have a receipt of another person give the same error as a missing one."""
-    try:
-        yield
-    except LedgerError as error:
-        if error.code == "unknown-receipt":
-            raise UnknownPlaceError from None
-        raise
-
-
-class ExplanationCache:
-    """A short-lived cache of explanations in one worker. Use it from any thread.
-
-    Tools have the same question described and explained before they ask it. So a worker remembers the last
-    explanations: for a minute, because public tables can change; under the policy in force, the very words of the
-    request, and the budgets, which are part of what is explained. They are apart for each person: two may see different
-    schemas, and that an explanation comes quickly must not tell what others asked. Nothing depends on a protected row.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._people: OrderedDict[str, OrderedDict[Hashable, tuple[float, list[Explanation]]]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._clock = clock
-
-    def get(self, person: str, key: Hashable, explain: Callable[[], list[Explanation]]) -> list[Explanation]:
-        """Return the stored explanation of a person and key, or compute and store it. Refusals are not stored."""
-        with self._lock:
-            moment, explained = self._people.get(person, OrderedDict()).get(key, (-math.inf, []))
-        if self._clock() - moment < _SECONDS:
-            return explained
-        # Outside of the lock, so that nobody waits for another person's planning.
-        explained = explain()
-        with self._lock:
-            explanations = self._people.setdefault(person, OrderedDict())
-            self._people.move_to_end(person)
-            explanations[key] = (self._clock(), explained)
-            explanations.move_to_end(key)
-            if len(explanations) > _EACH:
-                explanations.popitem(last=False)
-            if len(self._people) > _PEOPLE:
-                self._people.popitem(last=False)
-        return explained

@@ -20,7 +20,7 @@ from pathlib import Path
 from hush import storage
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import parse_size
-from hush.curator.data_sets import read_policy
+from hush.policy.file import Policy
 from hush.server.errors import StorageError
 from hush.storage import Storage, in_database
 
@@ -86,7 +86,7 @@ def people_of(policy: str | Path) -> str:
     beside = Path(policy).parent / "hush.people"
     if not beside.exists() and Path(policy).exists():
         with suppress(HushError):  # a mistake in the policy is reported where the policy is used
-            ledger = read_policy(policy).ledger
+            ledger = Policy.read(policy).ledger
             if ledger is not None and in_database(ledger):
                 return ledger
     return str(beside)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError
 from hush.curator.answer import Answer
@@ -38,7 +38,7 @@ from hush.curator.streams import StateFiles, StreamError, StreamRelease, own_vie
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
 from hush.ledger.entries import now
-from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod, UnknownStreamError
+from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod
 from hush.policy.ledger import streams_of
 from hush.policy.streams import unknown_reader
 from hush.server import schemas
@@ -117,22 +117,19 @@ async def read(visit: Visit, name: str, period: str) -> ReadRelease:
         receipt, entry = opened.ledger.receipt(int(answer.receipt), Actor.owner("policy"))
         return ReadRelease(view, dated, answer, receipt, entry.hash.hex())
 
-    try:
-        return await visit.with_policy(look)
-    except UnknownStreamError:
-        raise UnknownPlaceError from None
+    return await visit.with_policy(look)
 
 
 @ROUTES.api("GET /streams", ANYBODY, "Streams")
-async def streams(visit: Visit) -> Response:
+async def streams(visit: Visit) -> dict[str, Any]:
     """Streams that one may read."""
-    return JSONResponse({"streams": [view.to_json() for view in await listed(visit)]})
+    return {"streams": [view.to_json() for view in await listed(visit)]}
 
 
 @ROUTES.api("GET /streams/{name}", ANYBODY, "Stream")
-async def stream(visit: Visit) -> Response:
+async def stream(visit: Visit) -> dict[str, Any]:
     """A stream and its periods."""
-    return JSONResponse((await found(visit, visit.path["name"])).to_json())
+    return (await found(visit, visit.path["name"])).to_json()
 
 
 @ROUTES.api("GET /streams/{name}/{period}", ANYBODY, "Answer", **ANSWERS)
@@ -156,24 +153,23 @@ def own(curator: Curator, name: str) -> StreamRelease:
 
 
 @ROUTES.api("POST /streams/explain", ANALYST, "StreamExplained", schemas.StreamBody)
-async def explain(visit: Visit, body: schemas.Body) -> Response:
+async def explain(visit: Visit, body: schemas.Body) -> dict[str, Any]:
     """Price and error of totals."""
-    look = visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**body.given()))
-    return JSONResponse(await look)
+    return await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**body.given()))
 
 
-@ROUTES.api("POST /streams", ANALYST, "NewStream", schemas.PaidStreamBody, scope="ask")
-async def create(visit: Visit, body: schemas.Body) -> Response:
+@ROUTES.api("POST /streams", ANALYST, "Stream", schemas.PaidStreamBody, scope="ask", status=201)
+async def create(visit: Visit, body: schemas.Body) -> dict[str, Any]:
     """Begin totals, and pay."""
     terms = body.given()
     view = await visit.at_work(
         terms.pop("request", None), lambda curator, name: curator.stream.create(**terms, request=name).view
     )
-    return JSONResponse(view.to_json(), 201)
+    return view.to_json()
 
 
 @ROUTES.api("POST /streams/{name}/advance", ANALYST, "AdvancedStream", schemas.AdvanceBody, scope="ask")
-async def advance(visit: Visit, body: schemas.AdvanceBody) -> Response:
+async def advance(visit: Visit, body: schemas.AdvanceBody) -> dict[str, Any]:
     """Release more."""
 
     def release(curator: Curator, _: str) -> dict[str, Any]:
@@ -181,11 +177,11 @@ async def advance(visit: Visit, body: schemas.AdvanceBody) -> Response:
         totals.advance(body.through, parts=1)  # the next request goes on: others get their turn
         return totals.view.to_json() | {"due": totals.due(body.through)}
 
-    return JSONResponse(await visit.at_work(body.request, release))
+    return await visit.at_work(body.request, release)
 
 
 @ROUTES.api("DELETE /streams/{name}", ANALYST, scope="ask")
-async def stop_own(visit: Visit) -> Response:
+async def stop_own(visit: Visit) -> None:
     """Stop totals of one's own."""
 
     def stop(curator: Curator) -> None:
@@ -195,7 +191,6 @@ async def stop_own(visit: Visit) -> Response:
         totals.stop()
 
     await visit.with_curator(stop)
-    return Response(status_code=204)
 
 
 # declared streams, for owners
@@ -220,12 +215,9 @@ async def declared(visit: Visit, declaration: StreamDeclaration) -> StreamView:
 
 async def stopped(visit: Visit, name: str, reason: str) -> None:
     """Make no further release of a declared stream."""
-    try:
-        await visit.with_policy(
-            lambda opened: opened.ledger.streams.stop(name, actor=Actor.owner(visit.name), reason=reason)
-        )
-    except UnknownStreamError:
-        raise UnknownPlaceError from None
+    await visit.with_policy(
+        lambda opened: opened.ledger.streams.stop(name, actor=Actor.owner(visit.name), reason=reason)
+    )
 
 
 async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclaration:
@@ -244,23 +236,22 @@ async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclar
 
 
 @ROUTES.api("POST /streams/declared/explain", OWNER, "DeclarationExplained", schemas.DeclarationBody)
-async def explain_declaration(visit: Visit, body: schemas.DeclarationBody) -> Response:
+async def explain_declaration(visit: Visit, body: schemas.DeclarationBody) -> dict[str, Any]:
     """Price of a declared stream."""
-    return JSONResponse((await explained(visit, await declaration_of(visit, body.model_dump()))).to_json())
+    return (await explained(visit, await declaration_of(visit, body.model_dump()))).to_json()
 
 
-@ROUTES.api("POST /streams/declared", OWNER, "NewStream", schemas.DeclarationBody)
-async def declare(visit: Visit, body: schemas.DeclarationBody) -> Response:
+@ROUTES.api("POST /streams/declared", OWNER, "Stream", schemas.DeclarationBody, status=201)
+async def declare(visit: Visit, body: schemas.DeclarationBody) -> dict[str, Any]:
     """Declare a stream."""
     view = await declared(visit, await declaration_of(visit, body.model_dump()))
-    return JSONResponse(view.to_json(), 201)
+    return view.to_json()
 
 
 @ROUTES.api("DELETE /streams/declared/{name}", OWNER, query=(("reason", {"type": "string", "maxLength": 2000}),))
-async def stop(visit: Visit) -> Response:
+async def stop(visit: Visit) -> None:
     """Stop a declared stream."""
     await stopped(visit, visit.path["name"], visit.query.get("reason", "")[:2000])
-    return Response(status_code=204)
 
 
 class Scheduler:
@@ -309,8 +300,8 @@ class Scheduler:
         count = 0
 
         def release(name: str, turn: Turn) -> StreamPeriod | None:
-            with self._service.policy.use() as opened:
-                return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
+            opened = self._service.policy.in_force()
+            return Publisher(opened.data_sets, opened.ledger, turn).release_due(name)
 
         for name in names:
             try:
@@ -322,10 +313,9 @@ class Scheduler:
                     if period.state == "failed":
                         self._failed[name] = time.monotonic()
                         break
-            except EngineError as error:  # it took longer than a question may
-                self._failed[name] = time.monotonic()
-                self._warn(name, error)
             except HushError as error:
+                if isinstance(error, EngineError):  # it took longer than a question may
+                    self._failed[name] = time.monotonic()
                 self._warn(name, error)
         return count
 

@@ -434,10 +434,6 @@ class Synthetic:
         mixed = bytes.fromhex(self.seed) + integer(seed, "seed", minimum=0, maximum=2**63).to_bytes(8, "big")
         return self.fitted.draw(number, Draws(mixed))
 
-    def rebuilt(self) -> Synthetic:
-        """Fit again from the kept measurements: the same model and, with the same seed, the same rows bit for bit."""
-        return replace(self, fitted=_Run(self.plan, kept=self.measurements).fitted())
-
     # what is known of it
 
     @cached_property

@@ -16,7 +16,7 @@ from hush.core import HushError
 from hush.ledger import Actor, Ledger
 
 OWNER = Actor.owner("owner")
-EVERY = int(os.environ.get("HUSH_EVERY_BYTE", "11"))
+EVERY = int(os.environ.get("HUSH_EVERY_BYTE", "17"))
 """Which bytes are flipped: 1 for all of them."""
 
 

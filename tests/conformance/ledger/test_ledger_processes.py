@@ -17,7 +17,7 @@ from hush.ledger import Actor, Ledger
 OWNER = Actor.owner("owner")
 WORKER = str(Path(__file__).with_name("worker.py"))
 KILLS = int(os.environ.get("HUSH_KILLS", "12"))
-RACES = 100 if "HUSH_KILLS" in os.environ else 30
+RACES = 100 if "HUSH_KILLS" in os.environ else 20
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -79,6 +79,10 @@ SAME = [
     "SELECT SUM(v) AS s FROM customer JOIN (VALUES ('BUILDING', 2), ('MACHINERY', 3)) AS t(seg, v) ON c_mktsegment = seg",
     "SELECT COUNT(*) AS n FROM customer SEMI JOIN GENERATE_SERIES(2, 12, 2) AS t(i) ON c_nationkey = i",
     "SELECT COUNT(*) AS n FROM (SELECT DISTINCT o_custkey, o_orderpriority FROM orders) t",
+    (
+        "SELECT COUNT(*) AS n FROM (SELECT COUNT(*) FILTER (WHERE o_totalprice > 9) OVER (PARTITION BY o_custkey) AS k "
+        "FROM orders) WHERE k > 3"
+    ),
     "SELECT o_orderpriority, COUNT(*) AS n FROM (SELECT DISTINCT o_custkey, o_orderpriority FROM orders) t GROUP BY 1",
     (
         "SELECT COUNT(*) AS n FROM customer JOIN "

@@ -12,8 +12,8 @@ from served import clinic_with
 from starlette.testclient import TestClient
 
 from hush.core import HushError
-from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Role
+from hush.policy.file import Policy
 from hush.policy.ledger import open_ledger
 from hush.server import app
 from hush.server.auth.people import People
@@ -39,7 +39,7 @@ def test_two_workers_share_people_queue_and_rates(place: str, tmp_path: Path) ->
         assert first.delete(f"/api/v1/tokens/{made['id']}", headers=shown).status_code == 204
         assert second.get("/api/v1/me", headers=child).status_code == 401
         assert second.get("/audit", headers=shown).text.count("a token") >= 2
-    with open_ledger(read_policy(policy)) as ledger:
+    with open_ledger(Policy.read(policy)) as ledger:
         told = [str(act) for act in ledger.acts(Actor.owner("me"))]
     assert f"revoked a token of me (id: {made['id']})" in told
 
@@ -73,4 +73,4 @@ def test_people_lie_beside_a_ledger_in_a_database(tmp_path: Path) -> None:
     policy.write_text("this is no policy", encoding="utf-8")
     assert people_of(policy) == str(tmp_path / "hush.people")
     with pytest.raises(HushError):
-        read_policy(policy)
+        Policy.read(policy)

@@ -49,7 +49,7 @@ def test_reports_of_honest_functions_stay_within_their_level():
     """At level 5 %, so many of 24 honest audits (nightly 1,000) are accused with probability below 1e-6."""
     audits = max(24, CASES // 5)
     accused = sum(
-        audit(Count(), epsilon=1, pairs=[([0], []), ([0, 0], [0])], runs=400, isolated=False).violation is not None
+        audit(Count(), epsilon=1, pairs=[([0], []), ([0, 0], [0])], runs=200, isolated=False).violation is not None
         for _ in range(audits)
     )
     most = next(k for k in range(audits) if math.comb(audits, k) * 0.05**k * 2 < 1e-6 and k > audits / 20)
@@ -57,7 +57,7 @@ def test_reports_of_honest_functions_stay_within_their_level():
 
 
 def test_assert_private_leaves_honest_functions_alone():
-    for _ in range(max(20, CASES)):
+    for _ in range(max(10, CASES)):
         assert_private(Count(), epsilon=1, pairs=[([0], [])], runs=300, isolated=False)
 
 

@@ -68,7 +68,7 @@ DESCRIPTIONS = {
     "half": ({"values": {"city": ["\ud800"]}}, "UTF-8"),
     "one truth": ({"values": {"paid": [True]}}, "has the values true and false"),
     "no type": ({"types": {"paid": "bool"}}, "Did you mean 'boolean'"),
-    "class": ({"types": {"paid": bool}}, "paid.type must be text"),
+    "class": ({"types": {"paid": bool}}, "paid.type is no type"),
     "type list": ({"types": ["paid"]}, "types by column"),
     "unit list": ({"unit": ["id"]}, "column of the table"),
     "public list": ({"public": [FRAME]}, "further tables by name"),

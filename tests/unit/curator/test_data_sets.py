@@ -18,6 +18,7 @@ from hush.curator import data_sets
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
 from hush.policy.document import PolicyError
+from hush.policy.file import Policy
 
 TABLE = pa.table({"id": [1, 2, 3], "x": [1, 2, 3]})
 
@@ -145,7 +146,9 @@ def test_a_view_that_may_read_anything_shares_its_file(folder: Path) -> None:
 
 def test_a_public_frame_that_is_the_private_one(folder: Path) -> None:
     for private, public in ((TABLE, TABLE), (folder / "t.parquet", str(folder / "sub" / ".." / "t.parquet"))):
-        with pytest.raises(SourceError, match="the public table 'same' has the same rows"):
+        with pytest.raises(
+            SourceError, match="the tables 'data' and 'same' have the same rows, and the latter is public"
+        ):
             protect(private, budget=1, public={"same": public})
     protect(TABLE, budget=1, public={"other": pa.table({"x": [1]})}).close()
 
@@ -164,7 +167,7 @@ def test_the_owners_word_for_a_databases_state_is_part_of_what_was_asked(
             '[analysts.a]\ndata = ["d"]\nbudget = { epsilon = "1" }\n',
             encoding="utf-8",
         )
-        policy = data_sets.read_policy(tmp_path / "hush.toml")
+        policy = Policy.read(tmp_path / "hush.toml")
         found.append(data_sets.open_data_set(policy, policy.data_set("d")))
     assert [data_set.share for data_set in found] == [False, True, True]
     assert found[0].identity != found[1].identity == found[2].identity

@@ -40,12 +40,12 @@ MISTAKES = {
     "no such unit": (
         'unit = "patient_id"',
         'unit = "patientid"',
-        "2: table visits has no column 'patientid'. Did you mean 'patient_id'?",
+        "11: the unit of table visits is visits.patientid, not visits.patient_id. One of the two is misspelt",
     ),
     "no such unit of a table": (
         'source = "visits.parquet"',
         'source = "visits.parquet"\nunit = "patientid"',
-        "7: table visits has no column 'patientid'. Did you mean 'patient_id'?",
+        "12: the unit of table visits is visits.patientid, not visits.patient_id. One of the two is misspelt",
     ),
     "no such unit over there": (
         "visits.patient_id via",

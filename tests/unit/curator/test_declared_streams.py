@@ -16,13 +16,13 @@ import pytest
 from hush.core import BudgetExceededError
 from hush.curator import declared_streams
 from hush.curator.answer import Answer
-from hush.curator.data_sets import read_policy
 from hush.curator.declared_streams import POLICY, Publisher, declare_all, declared_release, declared_views, run_due
 from hush.curator.opening import open_policy, open_publisher
 from hush.engines.sql_engine import SqlEngine
 from hush.ledger import Actor, LedgerError
 from hush.ledger.errors import LedgerFullError
 from hush.ledger.streams import DeclaredStreams, Schedule, StreamDeclaration, UnknownStreamError
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.query.errors import QuestionError
 
@@ -56,7 +56,7 @@ def clinic(tmp_path: Path) -> Path:
     pq.write_table(rows, tmp_path / "visits.parquet")
     policy = tmp_path / "hush.toml"
     policy.write_text(TEXT, encoding="utf-8")
-    make_ledger(read_policy(policy)).close()
+    make_ledger(Policy.read(policy)).close()
     return policy
 
 

@@ -110,3 +110,18 @@ def test_a_quantile_takes_so_many_rows(fraction: str) -> None:
             half = [curator.ask(question, epsilon="0.05", fresh=True).columns[0].errors[0] for _ in range(40)]
         sure = sum(width < 10**5 / 4 for width in half)
         assert sure == 40 if part == 1 else sure <= 30
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT disease, COUNT(*) AS n, MODE(disease) AS m FROM data GROUP BY disease",
+        "SELECT disease, n, SUM(n) OVER () AS s FROM (SELECT disease, COUNT(*) AS n FROM data GROUP BY disease)",
+    ],
+)
+def test_an_explanation_knows_the_columns_of_the_answer(sql: str) -> None:
+    """Of questions over answers, too: a driver that describes a statement before it runs it was told of a failure."""
+    with protect({"disease": ["Flu", "HIV"] * 50}, values={"disease": ["Flu", "HIV"]}, budget=9) as curator:
+        columns = curator.explain(sql, epsilon=1).columns()
+        named = [label for name, _, noisy in columns for label in (name, f"{name}_error")[: 1 + noisy]]
+        assert named == curator.ask(sql, epsilon=1).table.column_names

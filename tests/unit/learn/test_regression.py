@@ -10,9 +10,7 @@ from hush import learn
 from hush.accounting import ObjectivePerturbationEvent, compose
 from hush.core import InvalidValueError
 from hush.learn.budget import NeedsDeltaError, deviation, gaussian_budget, share_budget
-from hush.learn.features import Knots, numeric_map
 from hush.learn.model import NotFittedError
-from hush.learn.regression import _continuation
 
 CHOICE = np.random.default_rng(7)  # picks rows, never noise
 SCHEMA = {"age": (0, 99), "group": ["a", "b", "c"]}
@@ -162,20 +160,6 @@ def test_the_gaussian_budget_is_certified():
         Fraction(1), Fraction(1, 10**6), looks=Fraction(1, 10), fits=(Fraction(9, 10),), two_sided=False
     )
     assert shares.looks + sum(shares.fits) < mu_squared
-
-
-def test_beyond_its_range_a_curve_goes_on_along_its_slope_where_that_stands_out_of_the_noise():
-    knots = Knots(low=40, high=60, places=(40, 50, 60))
-    part = numeric_map(100, knots)
-    counts = np.where((np.arange(100) >= 40) & (np.arange(100) <= 60), 1000.0, 0.0)
-    theta = np.array([80.0, 0.0, 0.0, 0.0])  # a straight line: 3/8 of 80 over ten levels
-    added = _continuation(part, counts, knots, theta, np.eye(4)) @ theta
-    assert added[50] == 0
-    assert added[70] == pytest.approx(30)
-    assert added[99] == added[80] == pytest.approx(60)
-    assert added[35] == pytest.approx(-15)
-    assert not _continuation(part, counts, knots, theta, 4000 * np.eye(4)).any()
-    assert not _continuation(part, np.zeros(100), knots, theta, np.eye(4)).any()
 
 
 def test_a_target_may_be_a_column_of_the_schema(tmp_path):

@@ -24,6 +24,7 @@ from hush.core.format import percent
 from hush.curator.opening import open_policy
 from hush.curator.session import Accounts
 from hush.ledger import Actor, Ledger
+from hush.ledger.budgets import Whose
 from hush.ledger.errors import AllowanceError
 from hush.ledger.history import AccountView, Release
 from hush.policy.file import Policy
@@ -78,7 +79,7 @@ def check_views(ledger: Ledger) -> None:
 def check_charge(ledger: Ledger, analyst: str, events: list[Event], name: str) -> Release | None:
     """What is foreseen is taken, recorded and told, of the same budget."""
     before = views(ledger, analyst)
-    accounts = Accounts(tuple(view.account for view in before.values()), tuple(before))
+    accounts = Accounts(tuple(Whose(name, view.account) for name, view in before.items()))
     foreseen = accounts.outlook(events)
     assert foreseen is not None
     asked: dict[str, Any] = {"analyst": analyst, "data": "clinic", "question": name, "events": events}

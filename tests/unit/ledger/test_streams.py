@@ -181,7 +181,7 @@ def test_a_lowered_budget_holds_releases_back() -> None:
     ledger.lower("d", epsilon="0.25")
     for _ in range(2):
         assert ledger.streams.reserve("weekly", clock=day(300)) is not None
-    with pytest.raises(BudgetExceededError, match="weekly/2026-01-19 was set aside, but the budget of d is smaller"):
+    with pytest.raises(BudgetExceededError, match="weekly/2026-01-19 takes 40% of d's budget, but 20% is left"):
         ledger.streams.reserve("weekly", clock=day(300))
     ledger.verify()
 

@@ -1,7 +1,6 @@
 """Discrete Gaussian draws: the table adds up exactly, and every acceptance probability is the ideal one."""
 
 import math
-import os
 from fractions import Fraction
 from itertools import product
 
@@ -23,7 +22,7 @@ def stairs_of(sigma):
 
 def scalar(stairs, block, offset, digits, fill):
     """Return whether k = block·W + offset is accepted by the uniform that begins with the digits."""
-    near = min(stairs.width_bits, 32)
+    near = min(stairs.width_bits, 55)
     word = (digits << near) | (offset & (2**near - 1))
     far = [part << 64 - bits for part, bits in far_parts(offset >> near, stairs.width_bits - near)]
     k, accepted = gaussian._draw_in_block(stairs, block, script(word, *far, fill=fill))
@@ -42,10 +41,10 @@ def far_parts(value, bits):
 
 
 def vector(stairs, block, offset, digits, fill):
-    near = min(stairs.width_bits, 32)
-    word = (digits << near) | (offset & (2**near - 1))
-    far = [part << 64 - bits for part, bits in far_parts(offset >> near, stairs.width_bits - near)]
-    values, rejected = gaussian._propose(stairs, 1, script(word_for(stairs, block), word, *far, fill=fill))
+    if stairs.width_bits > 55:  # such vectors are loops of single draws
+        return scalar(stairs, block, offset, digits, fill)
+    word = (digits << stairs.width_bits) | offset
+    values, rejected = gaussian._propose(stairs, 1, script(word_for(stairs, block), word, fill=fill))
     assert values[0] == (block << stairs.width_bits) + offset
     return not len(rejected)
 
@@ -84,8 +83,9 @@ def test_the_program_reads_the_table_as_written(sigma, monkeypatch):
                     word = (column << 56) | (rest << 1) | sign
                     expected = (-1) ** sign * block << stairs.width_bits
                     assert draw_one(stairs, script(word, fill=0)) == expected
-                    values, rejected = gaussian._propose(stairs, 1, script(word, fill=0))
-                    assert (values.tolist(), len(rejected)) == ([expected], 0)
+                    if stairs.width_bits <= 55:
+                        values, rejected = gaussian._propose(stairs, 1, script(word, fill=0))
+                        assert (values.tolist(), len(rejected)) == ([expected], 0)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
@@ -104,7 +104,7 @@ def test_acceptance_lies_between_two_rationals(sigma, draw):
     """P[accept k] = λ·q(k)/h_j, so that P[propose and accept k] = q(k)·λ/(2⁶³·W) for every k alike."""
     stairs = stairs_of(sigma)
     w = stairs.width_bits
-    digits = 64 - min(w, 32)
+    digits = 64 - min(w, 55)
     for block in (0, 1, 2, 17, 40, 100, 200, 254):
         for offset in {0, 1 % 2**w, 2**w // 3, 2**w - 1}:
             k = (block << w) + offset
@@ -188,7 +188,7 @@ def test_table_float_level_and_fallback_agree_on_the_same_words(sigma):
     stairs = stairs_of(sigma)
     without_table = stairs._replace(sure=np.zeros(256, dtype=np.uint64))
     exactly = without_table._replace(rate=np.full(256, np.nan))
-    near = min(stairs.width_bits, 32)
+    near = min(stairs.width_bits, 55)
     blocks = range(0, 200, 3) if stairs.variance > 100 else range(3)
     for block in blocks:
         for word in random_words(4):
@@ -198,47 +198,26 @@ def test_table_float_level_and_fallback_agree_on_the_same_words(sigma):
             assert len(fates) == 1
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-def test_units_of_a_block_are_as_near_as_the_proof_says(sigma):
-    """x = k/W is right to a relative 2⁻⁵¹ plus 2⁻⁶³, for random and for extreme parts of k."""
-    w = stairs_of(sigma).width_bits
-    far, near = max(0, w - 32), min(w, 32)
-    fars = [0, 2**far - 1, 1 % 2**far, *(int.from_bytes(os.urandom(170)) % 2**far for _ in range(50))]
-    nears = [0, 2**near - 1, 1 % 2**near, *(word % 2**near for word in random_words(50))]
-    blocks = [0, 254, 1, *(word % 255 for word in random_words(50))]
-    parts = gaussian._Proposed(
-        np.array(blocks),
-        np.array(fars, dtype=np.int64 if far < 64 else object),
-        np.array(nears, dtype=np.uint64),
-        np.array(nears, dtype=np.uint64),
-    )
-    whole = [(block << w) + (high << near) + low for block, high, low in zip(blocks, fars, nears, strict=True)]
-    assert parts.whole(w).tolist() == whole
-    for k, x in zip(whole, parts.steps(w).tolist(), strict=True):
-        assert abs(Fraction(k, 2**w) - Fraction(x)) <= Fraction(k, 2 ** (w + 51)) + Fraction(1, 2**63)
-
-
-@pytest.mark.parametrize("sigma", ["500", "7e17", "1.3e18", "1e155"])
+@pytest.mark.parametrize("sigma", ["500", "1e9", "1e12"])
 def test_vectors_and_single_draws_give_the_same_of_the_same_words(sigma, monkeypatch):
     """Each draw of a vector, given its own words, is what a single draw makes of them, sign and all.
 
-    One that its words leave open would take others: of 20 doubtful ones in a thousand, each with probability 2⁻³¹.
+    One that its words leave open would take others: of 50 doubtful ones in a thousand, each with probability 2⁻²⁹.
     """
     stairs = stairs_of(sigma)
     monkeypatch.setattr(gaussian, "_draw_tail", lambda stairs, _bits: (BLOCKS << stairs.width_bits, True))
-    far = -(-max(0, stairs.width_bits - 32) // 64)
-    columns = [random_words(1000) for _ in range(2 + far)]
-    values, rejected = gaussian._propose(stairs, 1000, script(*(word for column in columns for word in column), fill=9))
+    columns = [random_words(1000) for _ in range(2)]
+    values, rejected = gaussian._propose(stairs, 1000, script(*columns[0], *columns[1], fill=9))
     for at, value in enumerate(values.tolist()):
         # A single draw that is rejected begins anew: with words for block 0 and offset 1, which accept at once.
-        one = draw_one(stairs, script(*(column[at] for column in columns), 0, 1, *[0] * far, fill=9))
+        one = draw_one(stairs, script(*(column[at] for column in columns), 0, 1, fill=9))
         assert one == (1 if at in rejected else value)
 
 
 def test_a_tail_that_does_not_fit_makes_python_integers(monkeypatch):
     """At σ = 7e17 all blocks end below 2⁶³, and the tail begins there: nothing wraps."""
     stairs = stairs_of("7e17")
-    assert stairs.width_bits <= gaussian._MAX_INT64_BITS
+    assert stairs.width_bits <= gaussian._OFFSET_BITS
     word = word_for(stairs, BLOCKS)
     monkeypatch.setattr(gaussian, "_draw_tail", lambda _stairs, _bits: (2**70, True))
     words = [word, word | 1, *[0] * 41, *[5] * 43, *[0] * 43]  # of 43 proposals, one of them to spare

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Ledger
+from hush.policy.file import Policy
 from hush.policy.ledger import PolicyEditError, decide_request, make_ledger, open_ledger
 
 OWNER, ANN = Actor.owner("olga"), Actor.analyst("ann")
@@ -44,23 +44,23 @@ def budgets(ledger: Ledger) -> dict[str, Fraction]:
 
 
 def test_an_account_that_is_not_open_yet_keeps_its_budget(policy: Path) -> None:
-    make_ledger(read_policy(policy)).close()
+    make_ledger(Policy.read(policy)).close()
     policy.write_text(policy.read_text(encoding="utf-8") + ANALYST, encoding="utf-8")
-    with open_ledger(read_policy(policy)) as ledger:
+    with open_ledger(Policy.read(policy)) as ledger:
         number = ledger.ask_for_budget("a", epsilon=5, actor=ANN)
-        assert decide_request(read_policy(policy), policy, ledger, number, approve=True, actor=OWNER)
-    with open_ledger(read_policy(policy)) as ledger:
+        assert decide_request(Policy.read(policy), policy, ledger, number, approve=True, actor=OWNER)
+    with open_ledger(Policy.read(policy)) as ledger:
         assert budgets(ledger) == {"a": 5, "b": 1}
 
 
 def test_an_account_that_the_policy_alone_keeps_smaller_is_not_raised_along(policy: Path) -> None:
     larger = ANALYST.replace('"1"', '"9"')
     policy.write_text(policy.read_text(encoding="utf-8") + larger, encoding="utf-8")
-    make_ledger(read_policy(policy)).close()
+    make_ledger(Policy.read(policy)).close()
     policy.write_text(policy.read_text(encoding="utf-8").replace(larger, ANALYST), encoding="utf-8")
-    with open_ledger(read_policy(policy)) as ledger:
+    with open_ledger(Policy.read(policy)) as ledger:
         number = ledger.ask_for_budget("a", epsilon=5, actor=ANN)
         with pytest.raises(PolicyEditError, match="also that on 'b'"):
-            decide_request(read_policy(policy), policy, ledger, number, approve=True, actor=OWNER)
+            decide_request(Policy.read(policy), policy, ledger, number, approve=True, actor=OWNER)
         assert [request.state for request in ledger.requests(ANN)] == ["waiting"]
     assert ANALYST in policy.read_text(encoding="utf-8")

@@ -53,7 +53,7 @@ def test_a_declared_stream_is_read_exactly() -> None:
     [
         ({"sql": None}, "hush.toml:7: streams.weekly needs sql."),
         ({"sql": '" "'}, "streams.weekly.sql must be text that is not empty"),
-        ({"epsilon": None}, "streams.weekly needs a price: epsilon, total_epsilon or rho"),
+        ({"epsilon": None}, "streams.weekly.epsilon must be given, or one of total_epsilon, rho instead"),
         ({"epsilon": '"-1"'}, "hush.toml:9: streams.weekly.epsilon must be"),
         ({"rho": "1"}, "streams.weekly.epsilon must be given, or one of total_epsilon, rho instead"),
         ({"every": '"hour"'}, "hush.toml:10: streams.weekly.every must be day, week, month or year"),
@@ -63,9 +63,9 @@ def test_a_declared_stream_is_read_exactly() -> None:
         ({"late": '"never"'}, 'streams.weekly.late must be "make" or "skip"'),
         ({"readers": '["bob"]'}, "streams.weekly.readers names 'bob', who is no analyst of clinic"),
         ({"readers": '"everyone"'}, "streams.weekly.readers must be a list of names, analysts or public"),
-        ({"readers": "[]"}, "streams.weekly.readers must be a list of analysts"),
+        ({"readers": "[]"}, "streams.weekly.readers must be a list of names, analysts or public"),
         ({"confidence": "2"}, "streams.weekly.confidence must be"),
-        ({"data": '"clinics"'}, "streams.weekly.data names 'clinics', which is no data set. Did you mean 'clinic'?"),
+        ({"data": '"clinics"'}, "streams.weekly.data must be one of clinic; got 'clinics'. Did you mean 'clinic'?"),
         ({"releases": None, "realeases": "3"}, "unknown key 'realeases' in streams.weekly. Did you mean 'releases'?"),
     ],
 )  # fmt: skip

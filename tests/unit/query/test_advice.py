@@ -26,7 +26,7 @@ COLUMNS = {
     **dict.fromkeys(("x", "y", "p", "cost", "price"), NUMBER),
     **dict.fromkeys(("n", "age", "lower", "upper"), WHOLE),
     **dict.fromkeys(("d", "day", "date"), DAY),
-    **dict.fromkeys(("s", "city", "name", "key", "text"), Type(Kind.TEXT, values=("a", "b"))),
+    **dict.fromkeys(("s", "city", "name", "key", "text", "word"), Type(Kind.TEXT, values=("a", "b"))),
 }
 SCHEMA = Schema(
     data="advice", tables={"t": Table(name="t", columns=COLUMNS, unit=UnitPath(column="unit"))}, unit="unit"

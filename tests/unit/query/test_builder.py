@@ -138,27 +138,27 @@ def test_mistakes_in_building(build, words):
 
 
 @pytest.mark.parametrize(
-    "built",
+    "build",
     [
-        table("visits").where("TRUE) OR (TRUE").agg(n="COUNT(*)"),
-        table("visits").where("age > 1; DROP TABLE visits").agg(n="COUNT(*)"),
-        table("visits").where("age > 1 GROUP BY age").agg(n="COUNT(*)"),
-        table("visits").agg(n="COUNT(*) FROM patients --"),
-        table("visits").agg(n="(SELECT COUNT(*) FROM patients)"),
-        table("visits").agg(n="SELECT COUNT(*) FROM patients"),
-        table("visits").agg(n="COUNT(*) AS m"),
-        table("visits").agg(n="COUNT(*)").order_by("n LIMIT 1"),
-        table("visits").agg(n="COUNT(*)").order_by("n, n"),
-        table("visits; DROP TABLE visits").agg(n="COUNT(*)"),
-        table('visits" --').agg(n="COUNT(*)"),
-        table("visits").agg(**{'n" FROM patients --': "COUNT(age"}),
-        table("visits").where("age > 3"),
-        table("visits").group_by("patient_id").agg(n="COUNT(*)"),
+        lambda: table("visits").where("TRUE) OR (TRUE").agg(n="COUNT(*)"),
+        lambda: table("visits").where("age > 1; DROP TABLE visits").agg(n="COUNT(*)"),
+        lambda: table("visits").where("age > 1 GROUP BY age").agg(n="COUNT(*)"),
+        lambda: table("visits").agg(n="COUNT(*) FROM patients --"),
+        lambda: table("visits").agg(n="(SELECT COUNT(*) FROM patients)"),
+        lambda: table("visits").agg(n="SELECT COUNT(*) FROM patients"),
+        lambda: table("visits").agg(n="COUNT(*) AS m"),
+        lambda: table("visits").agg(n="COUNT(*)").order_by("n LIMIT 1"),
+        lambda: table("visits").agg(n="COUNT(*)").order_by("n, n"),
+        lambda: table("visits; DROP TABLE visits").agg(n="COUNT(*)"),
+        lambda: table('visits" --').agg(n="COUNT(*)"),
+        lambda: table("visits").agg(**{'n" FROM patients --': "COUNT(age"}),
+        lambda: table("visits").where("age > 3"),
+        lambda: table("visits").group_by("patient_id").agg(n="COUNT(*)"),
     ],
 )
-def test_no_expression_reaches_out_of_its_place(built, schema):
+def test_no_expression_reaches_out_of_its_place(build, schema):
     with pytest.raises(QuestionError):
-        built.question(schema)
+        build().question(schema)
 
 
 def test_the_curator_is_asked(schema):
@@ -177,6 +177,6 @@ def test_the_curator_is_asked(schema):
 
 
 def test_sqlglot_is_loaded_only_when_asked():
-    code = "import sys, hush, hush.query.builder, hush.query.functions; print('sqlglot' in sys.modules)"
+    code = "import sys, hush, hush.client, hush.query.functions; print('sqlglot' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

@@ -204,9 +204,11 @@ def test_a_join_says_what_belongs_together(schema):
     crossed = [ask(f"SELECT COUNT(*) FROM visits{sign}regions", schema).relation for sign in (", ", " CROSS JOIN ")]
     assert crossed[0] == crossed[1]
     for sign in ("JOIN", "INNER JOIN", "JOIN tests USING (patient_id) JOIN", "JOIN regions r USING (region_id) JOIN"):
-        with pytest.raises(QuestionError, match=r"A JOIN needs ON or USING; got JOIN regions.*CROSS JOIN pairs"):
+        with pytest.raises(
+            QuestionError, match=r"A JOIN needs ON or USING; got (INNER )?JOIN regions.*CROSS JOIN pairs"
+        ):
             ask(f"SELECT COUNT(*) FROM visits {sign} regions", schema)
-    with pytest.raises(QuestionError, match="A LEFT JOIN needs ON or USING; got LEFT JOIN regions"):
+    with pytest.raises(QuestionError, match="needs ON or USING; got LEFT JOIN regions"):
         ask("SELECT COUNT(*) FROM visits LEFT JOIN regions", schema)
     nested = "SELECT COUNT(*) FROM visits JOIN (regions JOIN regions AS r) ON TRUE"
     with pytest.raises(QuestionError):
@@ -328,7 +330,7 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT SUMM(age) FROM visits", "no function SUMM here. Did you mean 'SUM'"),
         ("SELECT cuont(*) FROM visits", "no function cuont here. Did you mean 'COUNT'"),
         ("SELECT To_Char(day, 'YYYY'), COUNT(*) FROM visits GROUP BY 1", "no function To_Char here. Use STRFTIME"),
-        ("SELECT COUNT(unnest(age)) FROM visits", "unnest is not allowed: it can fill the memory"),
+        ("SELECT COUNT(unnest(age)) FROM visits", "There is no function unnest here"),
         ("SELECT string_agg(city, ',') FROM visits", "no aggregate string_agg here. Ask for GROUP BY"),
         ("SELECT any_value(age) FROM visits", "no aggregate any_value here"),
         ("SELECT weekday(day), COUNT(*) FROM visits GROUP BY 1", "no function weekday here"),
@@ -337,7 +339,7 @@ def test_bad_parameters(text, parameters, words, schema):
             "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id) WHERE city = 'x'",
             "visits.city or patients.city",
         ),
-        ("SELECT COUNT(*) FROM (SELECT *, age AS cost FROM visits) t", "has a column called 'cost' already"),
+        ("SELECT COUNT(*) FROM (SELECT *, age AS cost FROM visits) t", "Two results are called 'cost'"),
         ("SELECT COUNT(*) FROM visits WHERE cost // 2 = 1", "// needs whole numbers; got cost"),
         ("SELECT COUNT(*) FROM visits WHERE day + INTERVAL (age) DAY > day", "constant whole number of years"),
         ("SELECT COUNT(*) FROM visits WHERE day + INTERVAL 1.5 DAY > day", "constant whole number of years"),
@@ -355,7 +357,7 @@ def test_bad_parameters(text, parameters, words, schema):
         ("SELECT COUNT(*) FROM visits WHERE age = NULL", "IS NULL"),
         (
             "SELECT COUNT(*) FROM visits WHERE REGEXP_FULL_MATCH(city, 'a)|(?:b')",
-            r"The pattern 'a\)\|\(\?:b' has a '\)' too",
+            "has parentheses that do not match",
         ),
         (
             "SELECT SUM(k) FROM (SELECT patient_id, COUNT(DISTINCT age) OVER (PARTITION BY patient_id) k FROM visits)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pandas as pd
 import pytest
 
@@ -9,7 +11,7 @@ import hush
 from hush.query.errors import QuestionError
 from hush.query.schema import Schema, Table
 from hush.query.sql import parse
-from hush.query.sql.dialects import PrivacyOptions
+from hush.query.sql.dialects import PrivacyOptions, privacy_options
 from hush.query.types import Kind, Type
 
 
@@ -227,13 +229,7 @@ def test_bounds_per_group_are_clipped_within_the_unit(curator):
     assert [round(row["s"]) for row in one] == [round(row["s"]) for row in other] == [500, 200, 100]
     assert [row["n"] for row in one] == [100, 100, 100]
     with pytest.raises(QuestionError, match="all aggregates"):
-        curator.parse(curator_text(theirs.replace(", contribution_bounds_per_group => (0, 1)", "")), dialect="bigquery")
-
-
-def curator_text(sql: str) -> str:
-    from hush.query.sql.dialects import privacy_options
-
-    return privacy_options(sql)[0]
+        curator.parse(theirs.replace(", contribution_bounds_per_group => (0, 1)", ""), dialect="bigquery")
 
 
 def test_ends_of_error_bars(curator):
@@ -244,21 +240,24 @@ def test_ends_of_error_bars(curator):
         curator.parse("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(m) AS low FROM visits", dialect="snowflake")
 
 
-def test_words_of_privacy_inside_comments_and_texts_are_none():
-    from hush.query.sql.dialects import privacy_options
-
+def test_words_of_privacy_inside_comments_and_texts_are_none(curator):
     clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=9)"
     plain = f"-- {clause}\nSELECT COUNT(*) FROM visits WHERE city = '{clause}' /* {clause} */"
-    assert privacy_options(plain) == (plain, PrivacyOptions())
+    assert privacy_options(plain) == PrivacyOptions()
     commented = "SELECT WITH DIFFERENTIAL_PRIVACY /* a */ OPTIONS (epsilon=2 -- , epsilon=3\n) COUNT(*) FROM visits"
-    text, said = privacy_options(commented)
-    assert said.epsilon == 2
-    assert text == "SELECT COUNT(*) FROM visits"
+    assert privacy_options(commented) == PrivacyOptions(epsilon=Fraction(2))
     bounds = "), contribution_bounds_per_row => (0, 1))"
     theirs = f"SELECT SUM(x, contribution_bounds_per_row => (0, 2)) AS s FROM visits WHERE city <> '{bounds}'"
-    assert curator_text(theirs) == f"SELECT SUM(CLIP(x, 0, 2)) AS s FROM visits WHERE city <> '{bounds}'"
-    quantile = "SELECT PERCENTILE_CONT(GREATEST(x, 1), 0.5, contribution_bounds_per_row => (0, 2)) AS p FROM visits"
-    assert curator_text(quantile) == "SELECT PERCENTILE_CONT(CLIP(GREATEST(x, 1), 0, 2), 0.5) AS p FROM visits"
+    ours = f"SELECT SUM(CLIP(x, 0, 2)) AS s FROM visits WHERE city <> '{bounds}'"
+    assert curator.parse(theirs, dialect="bigquery")[1] == curator.parse(ours)[1]
+    quantile = "SELECT PERCENTILE_CONT(COALESCE(x, 1), 0.5, contribution_bounds_per_row => (0, 2)) AS p FROM visits"
+    ours = "SELECT QUANTILE(CLIP(COALESCE(x, 1), 0, 2), 0.5) AS p FROM visits"
+    assert curator.parse(quantile, dialect="bigquery")[1] == curator.parse(ours)[1]
+    for other in ("duckdb", "snowflake"):
+        with pytest.raises(QuestionError):
+            curator.parse(commented, dialect=other)
+    with pytest.raises(QuestionError, match="not SQL"):
+        curator.parse(commented.replace("OPTIONS", ""), dialect="bigquery")
 
 
 def test_prices_are_compared_in_other_dialects_too(curator):

@@ -12,8 +12,8 @@ from argon2 import PasswordHasher
 from pg_servers import RunningPgServer
 from starlette.testclient import TestClient
 
-from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.server import app
 from hush.server.auth import credentials
@@ -62,7 +62,7 @@ def clinic(tmp_path: Path) -> Path:
     pq.write_table(visits(), tmp_path / "visits.parquet")
     policy = tmp_path / "hush.toml"
     policy.write_text(POLICY, encoding="utf-8")
-    make_ledger(read_policy(policy)).close()
+    make_ledger(Policy.read(policy)).close()
     people = People(tmp_path / "hush.people")
     people.add("olga", roles=[Role.OWNER])
     people.add("alice", roles=[Role.ANALYST])

@@ -11,8 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from hush.cli import run
-from hush.curator.data_sets import read_policy
 from hush.ledger import Actor, Ledger
+from hush.policy.file import Policy
 from hush.policy.ledger import open_ledger
 from hush.server import app
 from hush.server.settings import ServiceSettings
@@ -59,7 +59,7 @@ def test_a_backup_is_one_moment_and_is_put_back_whole(
 ) -> None:
     assert moved.stat().st_mode & 0o777 == 0o600
     assert restored(clinic, moved, "1.5") == 0
-    with open_ledger(read_policy(clinic)) as ledger:
+    with open_ledger(Policy.read(clinic)) as ledger:
         made = ledger.history(Actor.owner("olga"))
         assert [release.request for release in made if release.request in {"first", "second"}] == ["first"]
         assert ledger.verify().entries

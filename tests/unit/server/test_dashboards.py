@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from hush.curator import pipeline
-from hush.curator.data_sets import read_policy
 from hush.ledger import Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.server import app
 from hush.server.auth.people import People
@@ -74,7 +74,7 @@ budget = { epsilon = "1" }
 """
     clinic.write_text(text, encoding="utf-8")
     (clinic.parent / "stays.csv").write_text("id,age\n1,20\n2,40\n", encoding="utf-8")
-    make_ledger(read_policy(clinic)).close()
+    make_ledger(Policy.read(clinic)).close()
 
 
 def offer(browser, place: str) -> dict[str, str]:

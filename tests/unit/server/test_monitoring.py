@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from hush.cli import run
-from hush.curator.data_sets import read_policy
 from hush.ledger import Act, Actor
+from hush.policy.file import Policy
 from hush.policy.ledger import open_ledger
 from hush.server import monitoring
 from hush.server.auth.people import FailedSignIn, People
@@ -21,7 +21,7 @@ OLGA = Actor.owner("olga")
 
 
 def acts(clinic: Path) -> list[Act]:
-    with open_ledger(read_policy(clinic)) as ledger:
+    with open_ledger(Policy.read(clinic)) as ledger:
         ledger.verify()
         return [act for act in ledger.acts(OLGA) if act.kind == "act"]
 

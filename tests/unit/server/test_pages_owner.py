@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from httpx2 import Response
-from starlette.datastructures import FormData
 from starlette.testclient import TestClient
 
 from hush.core import HushError
@@ -23,6 +22,7 @@ from hush.server.auth.people import People
 from hush.server.auth.sessions import CSRF_FIELD
 from hush.server.pages import owner as pages
 from hush.server.pages.owner import MOST_COLUMNS, _findings, _saved, files_beside, read_columns
+from hush.server.routes import Fields
 from hush.server.settings import ServiceSettings
 
 
@@ -51,12 +51,12 @@ def test_files_beside_the_policy_alone_are_read(folder: Path) -> None:
             read_columns(policy, name)
 
 
-def drafted(tables: list[NewTable], form: FormData) -> str:
+def drafted(tables: list[NewTable], form: Fields) -> str:
     return pages.drafted(tables, form).to_toml()
 
 
-def answers(**said: str) -> FormData:
-    return FormData({"unit": "member", "epsilon": "1", "delta": "0", "data": "club", "analyst": "ada", **said})
+def answers(**said: str) -> Fields:
+    return Fields({"unit": "member", "epsilon": "1", "delta": "0", "data": "club", "analyst": "ada", **said})
 
 
 def test_the_draft_says_what_the_owner_said_and_nothing_of_rows(folder: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_file_of_the_most_columns_has_room_in_the_forms_and_a_wider_one_is_ref
     said = {"type": "integer", "lower": "0", "upper": "100", "values": ""}
     form |= {field: said[field.partition(" ")[0]] for field in fields}
     form |= {"unit": EVERY_ROW, "epsilon": "1", "delta": "0", "data": "wide", "analyst": "ada"}
-    text = drafted(read_columns(str(folder / "hush.toml"), "wide.csv"), FormData(form))
+    text = drafted(read_columns(str(folder / "hush.toml"), "wide.csv"), Fields(form))
     assert text.count("columns.") == MOST_COLUMNS
     # both forms are read whole, and refused for what stands last in them: all rows of so many columns take long
     for path, last in (("/data", {**form, "unit": ""}), ("/data/policy", {"policy": f"{text}\n[a mistake"})):

@@ -334,8 +334,7 @@ def test_streams_of_the_service_and_of_the_command_line_are_the_same(browser, al
 
 def _opened(browser):
     """Return what the service has open."""
-    with browser.app._service.policy.use() as opened:
-        return opened
+    return browser.app._service.policy.in_force()
 
 
 def test_a_model_is_shown_and_predicts_for_nothing(browser, people: People) -> None:

@@ -16,10 +16,6 @@ from hush.server.pgwire.catalogue import SystemCatalogue, labelled, parsed, rewr
         "SELECT * FROM (WITH duckdb_settings AS (SELECT 1) SELECT * FROM duckdb_settings) q, duckdb_settings",
         "WITH duckdb_settings AS (SELECT * FROM duckdb_settings) SELECT * FROM duckdb_settings",
         "WITH RECURSIVE duckdb_settings AS (SELECT * FROM duckdb_settings) SELECT * FROM duckdb_settings",
-        (
-            "WITH RECURSIVE duckdb_settings AS (SELECT name FROM duckdb_settings UNION ALL SELECT name FROM "
-            "duckdb_settings WHERE false) SELECT * FROM duckdb_settings"
-        ),
         "WITH a AS (SELECT * FROM duckdb_settings), duckdb_settings AS (SELECT 1) SELECT * FROM a",
         "WITH duckdb_settings AS (SELECT 1) SELECT * FROM main.duckdb_settings",
         "WITH hush_types AS (SELECT 1) SELECT * FROM hush.main.hush_types",
@@ -34,6 +30,12 @@ def test_a_name_made_in_one_place_names_nothing_in_another(statement):
     catalogue.close()
 
 
+def test_a_recursive_table_does_not_begin_with_another_of_its_name():
+    union = "SELECT name FROM duckdb_settings UNION ALL SELECT name FROM duckdb_settings WHERE false"
+    with contextlib.closing(SystemCatalogue([])) as catalogue, pytest.raises(QuestionError):
+        catalogue.run(f"WITH RECURSIVE duckdb_settings AS ({union}) SELECT * FROM duckdb_settings")
+
+
 def test_common_tables_are_found_where_they_are_known():
     catalogue = SystemCatalogue([])
     for statement, rows in (
@@ -44,6 +46,7 @@ def test_common_tables_are_found_where_they_are_known():
         ),
         ("SELECT * FROM (WITH c AS (SELECT 2 AS z) SELECT * FROM c) q", [(2,)]),
         ('WITH "Tab" AS (SELECT 1 AS x) SELECT "Tab".x FROM "Tab"', [(1,)]),
+        ("WITH Tab AS (SELECT 1 AS x) SELECT x FROM TAB", [(1,)]),
         ("WITH pg_class AS (SELECT 7 AS x) SELECT x FROM pg_class", [(7,)]),
     ):
         assert catalogue.run(statement)[1] == rows

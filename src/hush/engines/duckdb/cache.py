@@ -1,29 +1,24 @@
 r"""The cache of an engine: results and tables of earlier questions, within a memory limit.
 
 Results of statements are kept, which are a few exact integers a group, the shapes of statements that the engine
-understands, and tables inside the engine: of bounded rows (`BoundedTables`) and of groups with private keys
-(`hush.engines.duckdb.connection`). What was used least recently
-goes first. None of it changes an answer or a price: an engine that keeps nothing returns the same
-integers, later. It lives as long as its engine, and an engine has one schema for life: a policy that changes gets a new
-engine, and with it an empty cache.
-
-**Tables of public keys** (`HeldLists`), which rows are joined with to number them, are made when a question first needs
-them, and kept like everything else. A question that uses one holds it meanwhile; one that is too large to be kept goes
-with its question. Names are never used twice, since kept results are found by the text of their statements.
+understands, and tables of bounded rows inside the engine (`BoundedTables`). What was used least recently goes first.
+None of it changes an answer or a price: an engine that keeps nothing returns the same integers, later. It lives as long
+as its engine, and an engine has one schema for life: a policy that changes gets a new engine, and with it an empty
+cache.
 
 **Bounded rows** (`BoundedTables`) are kept inside the engine for the next question on the same groups. Most of the work
 of a question about units with many rows is to find each unit's first groups. That depends on the relation, the keys,
 the number of groups and the engine's hash key, and not on what is counted or summed. So from the *second* question on
-the same groups on, the rows within the bounds are stored in a table of their own (`Layout`), and this question and the
-next read them instead; the first pays nothing for a table that nobody may ask for again.
+the same groups on, the rows within the bounds are stored in a table (`StoredTable`), and this question and the next
+read them instead; the first pays nothing for a table that nobody may ask for again.
 
 **What it is kept under.** Everything that determines the rows: the files' identities (path, inode, size, time of
 change), the relation reduced to what its conditions and the keys read, the keys, their public values, how units are
 told and how many groups they have. The hash key lives as long as the engine. So a file that changes is read anew.
 
-**Which columns.** All that questions on these groups have read; of a single table also its other columns that are not
-texts, if there is room. A stored column is used only if the relation, reduced to that column and the keys, is the same
-tree. A question that reads other columns is answered from the tables.
+**Which columns.** Those that this question reads; of a single table also its other columns that are not texts, if there
+is room. A stored column is used only if the relation, reduced to that column and the keys, is the same tree. A question
+that reads other columns is answered from the tables, and the next such one stores its own.
 
 **Room.** The first question's statement says how many rows were kept; times the width of a row, that must fit into the
 cache's limit before anything is stored. What DuckDB then reports for the table is what the cache counts.
@@ -37,360 +32,161 @@ from __future__ import annotations
 
 import itertools
 import threading
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from hush.engines.errors import EngineError, log
-from hush.engines.sql.bounding import Layout, Reads, StoredRows
+from hush.engines.errors import log
+from hush.engines.sql.bounding import Reads, StoredRows, StoredTable
 from hush.engines.sql.dialect import DUCKDB
-from hush.engines.sql.keys import Axis, numbered_values
-from hush.engines.sql.nodes import From, Parameter, call, count, read, select
-from hush.engines.sql.relations import Catalogue, unit_type
-from hush.engines.sql.render import text_of
-from hush.engines.sql.statements import Statements
+from hush.engines.sql.nodes import count, select
+from hush.engines.sql.relations import Catalogue
+from hush.engines.sql.render import Statement, plain, render
+from hush.engines.sql.statements import Row, Statements
 from hush.engines.sql.values import SqlType
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Column
 from hush.query.plan.stability import Units
-from hush.query.relations import Filter, Join, Project, Relation, Scan, pruned, used, with_sources
+from hush.query.relations import Filter, Relation, Scan, pruned, used
 from hush.query.relations import columns as columns_of
 from hush.query.types import Kind
-from hush.query.types import Value as Constant
-
-if TYPE_CHECKING:
-    import duckdb
-
-
-@dataclass(slots=True, eq=False)
-class CacheEntry:
-    """Something that is kept."""
-
-    value: Any
-    size: int
-    table: str | None = None
-    """The engine's table to be dropped with it."""
-    users: int = 0
-    gone: bool = False
 
 
 class Cache:
-    """Kept things by key, the least recently used first. Use it from any thread."""
+    """Kept values by key, the least recently used first. Use it from any thread.
+
+    A table of the engine is dropped with its value, whoever reads it: that question is answered without.
+    """
 
     def __init__(self, limit: int, drop: Callable[[str], None]) -> None:
         self.limit = limit
         self._drop = drop
-        self._items: OrderedDict[Hashable, CacheEntry] = OrderedDict()
+        self._items: OrderedDict[Hashable, tuple[Any, int, str]] = OrderedDict()
+        """Values, their sizes, and the names of their tables."""
         self.size = 0
         """How many bytes are kept, as far as is known."""
-        self.numbers = itertools.count()
-        """The numbers of tables."""
-        self.making = threading.Lock()
-        # reentrant: a question's lists are released when it is collected, perhaps while this thread holds the lock
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Any:
         """Return the value under a key, or None."""
         with self._lock:
-            item = self._items.get(key)
-            if item is None:
+            if key not in self._items:
                 return None
             self._items.move_to_end(key)
-            return item.value
+            return self._items[key][0]
 
-    def put(self, key: Hashable, value: Any, size: int, *, table: str | None = None) -> CacheEntry | None:
-        """Keep something if it fits, and return it held (see `hold`) if it is a table."""
-        item = CacheEntry(value, size, table, users=0 if table is None else 1)
+    def put(self, key: Hashable, value: Any, size: int, *, table: str = "") -> None:
+        """Keep something if it fits; else drop its table."""
         with self._lock:
-            # it was never counted, so it is forgotten with no size, and its table is dropped
-            if size > self.limit:
-                self._forget(CacheEntry(value, 0, table))
-                return None
-            old = self._items.pop(key, None)
-            if old is not None:
-                self._forget(old)
-            self._items[key] = item
+            if key in self._items:
+                self._forget(*self._items.pop(key))
+            self._items[key] = value, size, table
             self.size += size
-            # what has just come fits by itself, so it never has to go
+            # what has just come goes first if it does not fit by itself, and never otherwise
             while self.size > self.limit:
-                self._forget(self._items.popitem(last=False)[1])
-        return item
-
-    def hold(self, key: Hashable) -> CacheEntry | None:
-        """Return the item under a key; its table stays until `release`."""
-        with self._lock:
-            item = self._items.get(key)
-            if item is not None:
-                self._items.move_to_end(key)
-                item.users += 1
-            return item
-
-    def release(self, item: CacheEntry) -> None:
-        """Release an item; a table that is gone from the cache is dropped after its last user."""
-        with self._lock:
-            item.users -= 1
-            # while others read the table it has to stay, though no new question finds it
-            if item.gone and not item.users and item.table is not None:
-                self._drop(item.table)
+                self._forget(*self._items.popitem(last=size > self.limit)[1])
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             while self._items:
-                self._forget(self._items.popitem()[1])
+                self._forget(*self._items.popitem()[1])
 
-    def _forget(self, item: CacheEntry) -> None:
-        self.size -= item.size
-        item.gone = True
-        if item.table is not None and not item.users:
-            self._drop(item.table)
-
-
-_TABLE, _VALUE = 2**13, 128
-"""About how many bytes a table takes in memory, and a value there and in Python."""
+    def _forget(self, _: Any, size: int, table: str) -> None:
+        self.size -= size
+        if table:
+            self._drop(table)
 
 
-class HeldLists:
-    """The lists of one question: they stay as long as this object does; ``connect`` gives a connection."""
-
-    def __init__(self, cache: Cache, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
-        self._cache = cache
-        self._connect = connect
-        self._held: dict[tuple[Sequence[Constant], SqlType], str] = {}
-        self._items: list[CacheEntry] = []
-        # when the process ends, the engine and its tables go by themselves
-        weakref.finalize(self, _release, cache, self._items).atexit = False
-        self.views = "view"
-        self.parameters: dict[int, list[Any]] = {}
-
-    def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
-        """Return a table that holds an axis's values k, in a form, and their numbers c, to select from under a name."""
-        table = self._held.get((axis.values, form))
-        if table is None:
-            with self._cache.making:  # made once, however many ask for it
-                entry = self._cache.hold(("list", axis.values, form)) or self._made(axis, form)
-            self._items.append(entry)
-            table = self._held[axis.values, form] = entry.value
-        return read(table, label)
-
-    def _made(self, axis: Axis, form: SqlType) -> CacheEntry:
-        """Return a new list's table as an item that stays until it is released."""
-        table = f"list_{next(self._cache.numbers):015d}"  # always as long: a statement's length tells of no other
-        numbers = numbered_values(axis, form)
-        # wide ones as texts, for the driver would hand over some of them as floats
-        wide = form is SqlType.WIDE
-        values = [str(value) if wide and value is not None else value for value in numbers]
-        lists = Parameter(1).cast(f"{form.value}[]"), Parameter(2).cast("INTEGER[]")
-        rows = select([call("unnest", lists[0]).alias("k"), call("unnest", lists[1]).alias("c")])
-        with closing(self._connect()) as connection:
-            connection.execute(DUCKDB.created("TABLE", table, text_of(rows)), [values, list(numbers.values())])
-        size = _TABLE + _VALUE * len(axis.values)
-        kept = size <= self._cache.limit and self._cache.put(("list", axis.values, form), table, size, table=table)
-        # not kept: marked as gone, so that the table is dropped when its question ends
-        return kept or CacheEntry(table, 0, table, users=1, gone=True)
-
-
-def _release(cache: Cache, items: list[CacheEntry]) -> None:
-    while items:
-        cache.release(items.pop())
-
-
-_WIDTHS = {
-    SqlType.INTEGER: 8, SqlType.WIDE: 16, SqlType.DOUBLE: 8, SqlType.TEXT: 48, SqlType.BOOLEAN: 1, SqlType.DATE: 4,
-    SqlType.TIMESTAMP: 8,
-}  # fmt: skip
-_UNIT_WIDTHS = {"VARCHAR": 48, "HUGEINT": 16, "UUID": 16}
 _MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
-_REMEMBERED = 256
+_NUMBER, _TEXT, _WISH = 8, 48, 2**10
+"""About how many bytes a number, a text and a wish take."""
 _ENOUGH = 2
 
 
 @dataclass(slots=True)
 class Wish:
-    """The columns that questions on one set of groups have read so far."""
+    """How often questions on one set of groups found no table, and how many rows are kept, once it is known."""
 
-    relation: Relation
-    names: frozenset[str]
     misses: int = 0
     rows: int | None = None
-    """How many rows are kept, once it is known."""
-
-
-class _Table(NamedTuple):
-    place: str
-    layout: Layout
-    relation: Relation
 
 
 class BoundedTables:
     """The tables of bounded rows of one engine."""
 
-    def __init__(self, cache: Cache, execute: Callable[[str], list[tuple[int, ...]]]) -> None:
+    def __init__(self, cache: Cache, fetch: Callable[[Statement, Mapping[int, Any]], list[Row]]) -> None:
         self._cache = cache
-        self._execute = execute
-        self._wishes: OrderedDict[Hashable, Wish] = OrderedDict()
-        self._lock = threading.Lock()
-        self._busy = threading.Lock()
-        self._made = 0
+        self._fetch = fetch
+        self._making = threading.Lock()
+        self._numbers = itertools.count(1)
 
-    @contextmanager
-    def rows(
-        self, prepared: Statements, catalogue: Catalogue, stamps: Hashable
-    ) -> Iterator[tuple[StoredRows | None, Wish]]:
-        """Give the stored rows for a plan, or None, while the context lasts, and where to note how many are kept."""
-        wish = Wish(prepared.plan.exact_query.relation, prepared.rows.reads.names)
-        if prepared.plan.exact_query.limits.units is Units.ALONE or not self._cache.limit:
-            yield None, wish
-            return
-        exact_query, keys = prepared.plan.exact_query, [value for _, value in prepared.plan.exact_query.keys]
+    def rows(self, prepared: Statements, catalogue: Catalogue, stamps: Hashable) -> tuple[StoredRows | None, Wish]:
+        """Return the stored rows for a plan, or None, and where to note how many are kept."""
+        exact_query, reads = prepared.plan.exact_query, prepared.rows.reads
+        keys = [value for _, value in exact_query.keys]
+        if exact_query.limits.units is Units.ALONE or not self._cache.limit:
+            return None, Wish()
         groups = (  # all that fixes which rows are stored, and in which groups
             stamps,
-            _reduced(exact_query.relation, used(keys)),
+            pruned(exact_query.relation, used(keys)),
             tuple(keys),
             None if prepared.rows.axes is None else tuple([axis.values for axis in prepared.rows.axes]),
             exact_query.limits.units,
             exact_query.limits.groups,
             prepared.rows.bounds,
         )
-        entry, wish = self._find(prepared, catalogue, groups, wish)
-        if entry is None:
-            yield None, wish
-            return
-        try:
-            stored: StoredRows | None = None
-            with suppress(UnplannableError):  # too long to be written: the question is answered without
-                stored = StoredRows(entry.value.layout, entry.value.place, prepared.rows.reads, prepared.rows.salt)
-            yield stored, wish
-        finally:
-            self._cache.release(entry)
-
-    def forget(self) -> None:
-        """Forget which questions there were."""
-        with self._lock:
-            self._wishes.clear()
-
-    def _find(
-        self, prepared: Statements, catalogue: Catalogue, groups: Hashable, mine: Wish
-    ) -> tuple[CacheEntry | None, Wish]:
-        entry = self._cache.hold(groups)
-        if entry is not None:
-            table: _Table = entry.value
-            if mine.names <= table.layout.columns.keys():
-                needed = mine.names | used(value for _, value in prepared.plan.exact_query.keys)
-                if _reduced(table.relation, needed) == _reduced(mine.relation, needed):
-                    return entry, mine
-            self._cache.release(entry)
-        with self._lock:
-            wish = self._wishes.setdefault(groups, mine)
-            self._wishes.move_to_end(groups)
-            if len(self._wishes) > _REMEMBERED:
-                self._wishes.popitem(last=False)
-            if wish is not mine:
-                # questions that differ in more than their columns share no table: the newest one counts
-                together = merged(wish.relation, mine.relation)
-                wish.names = mine.names if together is None else wish.names | mine.names
-                wish.relation = together or mine.relation
+        wish = self._cache.get(("wish", groups))
+        if wish is None:
+            wish = Wish()
+            self._cache.put(("wish", groups), wish, _WISH)
+        table: StoredTable | None = self._cache.get(groups)
+        if table is None or not table.has(exact_query.relation, reads.names, used(keys)):
+            table = None
             wish.misses += 1
-            if wish.misses < _ENOUGH:
-                return None, wish
-            wish.misses = 0
-        # whoever comes while a table is being made does not wait for it
-        if not self._busy.acquire(blocking=False):
-            return None, wish
-        try:
-            return self._make(prepared, catalogue, groups, wish), wish
-        except EngineError:
-            return None, wish
-        except Exception:  # the same question is answered without  # noqa: BLE001
-            log.debug("bounded rows could not be stored", exc_info=True)
-            return None, wish
-        finally:
-            self._busy.release()
+            # whoever comes while a table is being made does not wait for it
+            if wish.misses % _ENOUGH == 0 and self._making.acquire(blocking=False):
+                try:
+                    table = self._made(prepared, catalogue, groups, wish)
+                except Exception:  # the same question is answered without  # noqa: BLE001
+                    log.debug("bounded rows could not be stored", exc_info=True)
+                finally:
+                    self._making.release()
+        with suppress(UnplannableError):  # too long to be written: the question is answered without
+            return None if table is None else StoredRows(table, reads, prepared.rows.salt), wish
+        return None, wish
 
-    def _make(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> CacheEntry | None:
-        wide = widened(wish.relation, catalogue)
-        plain = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
+    def _made(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> StoredTable | None:
+        """Return a new table of a plan's bounded rows; None if there is no room for it."""
+        own, read = prepared.plan.exact_query.relation, prepared.rows.reads.names
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
-        for relation, names in ((wide, wish.names | plain), (wish.relation, wish.names)):
+        for relation in (widened(own, catalogue), own):
             types = columns_of(relation)
-            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
+            names = read if relation is own else read | {name for name in types if types[name].kind is not Kind.TEXT}
+            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset())
             fresh = prepared.rows.reading(reads, relation)
-            layout = Layout.of(fresh, names)
+            table = StoredTable.of(f"bounded_{next(self._numbers)}", relation, fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
-                wish.rows = self._execute(text_of(select([count()], fresh.plain([]))))[0][0]
-            if wish.rows * _row_width(layout, prepared, catalogue) > self._cache.limit:
+                every_row = render(select([count()], fresh.plain([])), DUCKDB, limited=False)
+                wish.rows = int(self._fetch(every_row, fresh.lists.parameters)[0][0])
+            forms = [SqlType.TEXT, *table.keys.values(), *(value.form for _, value in table.columns.values())]
+            width = sum([_TEXT if form is SqlType.TEXT else _NUMBER for form in forms])
+            if wish.rows * width > self._cache.limit:
                 continue
-            self._made += 1
-            name = f"bounded_{self._made}"
             before = self._used()
-            self._execute(DUCKDB.created("TABLE", name, text_of(layout.table_of(fresh))))
-            size = max(0, self._used() - before)
-            return self._cache.put(groups, _Table(name, layout, relation), size, table=name)
+            stored = render(table.query(fresh), DUCKDB, limited=False)
+            created = stored._replace(text=DUCKDB.created("TABLE", table.place, stored.text))
+            self._fetch(created, fresh.lists.parameters)
+            self._cache.put(groups, table, max(0, self._used() - before), table=table.place)
+            return table
         return None
 
     def _used(self) -> int:
         """Return how many bytes all tables take in memory."""
-        usage = self._execute(_MEMORY_OF_TABLES)
+        usage = self._fetch(plain(_MEMORY_OF_TABLES), {})
         return int(usage[0][0]) if usage else 0
-
-
-def _row_width(layout: Layout, prepared: Statements, catalogue: Catalogue) -> int:
-    """Return about how many bytes a stored row takes."""
-    keys = 8 if prepared.rows.axes else 48 * len(layout.keys)
-    unit = "HUGEINT" if prepared.plan.exact_query.limits.units is Units.NUMBERED else unit_type(catalogue) or "VARCHAR"
-    width = 4 + keys + _UNIT_WIDTHS.get(unit, 8)
-    for _, value in layout.columns.values():
-        small = value.within is not None and max(map(abs, value.within)) < 2**30
-        width += 4 if small else _WIDTHS[value.form]
-    return width
-
-
-def _reduced(relation: Relation, names: frozenset[str]) -> Relation:
-    """Return the relation with no more than the named columns, in an order of their own."""
-    return _ordered(pruned(relation, names))
-
-
-def _ordered(relation: Relation) -> Relation:
-    match relation:
-        case Scan():
-            return replace(relation, columns=tuple(sorted(relation.columns, key=itemgetter(0))))
-        case Project():
-            relation = replace(relation, columns=tuple(sorted(relation.columns, key=itemgetter(0))))
-        case Filter() | Join():
-            pass
-        case _:
-            return relation
-    return with_sources(relation, _ordered)
-
-
-def merged(first: Relation, second: Relation) -> Relation | None:
-    """Return the relation with the columns of both, if they differ in nothing else."""
-    match first, second:
-        case Scan(), Scan():
-            columns = {column[0]: column for column in first.columns}
-            agree = all(columns.setdefault(column[0], column) == column for column in second.columns)
-            widest = replace(first, columns=tuple(columns.values()))
-            return widest if agree and replace(second, columns=widest.columns) == widest else None
-        case Filter(), Filter():
-            source = merged(first.source, second.source)
-            return replace(first, source=source) if source and first.condition == second.condition else None
-        case Project(), Project():
-            source = merged(first.source, second.source)
-            values = dict(first.columns)
-            agree = all(values.setdefault(label, value) == value for label, value in second.columns)
-            return replace(first, source=source, columns=tuple(values.items())) if source and agree else None
-        case Join(), Join():
-            left, right = merged(first.left, second.left), merged(first.right, second.right)
-            if left is None or right is None:
-                return None
-            whole_join = replace(first, left=left, right=right)
-            return whole_join if replace(second, left=left, right=right) == whole_join else None
-        case _:
-            return first if first == second else None
 
 
 def widened(relation: Relation, catalogue: Catalogue) -> Relation:

@@ -23,60 +23,45 @@ alone. So the cache keeps the shapes of statements that were resolved (`hush.eng
 and dates are part of a shape as they are, and so are the files' identities: a table that is no longer what it was is
 looked at again.
 
-**Groups with private keys** stay inside the engine until they are chosen: there may be as many as
-rows, and few are ever shown. The main statement's groups go into a table, and only their numbers of units come out, as
+**Groups with private keys** stay inside the engine until they are chosen: there may be as many as rows, and few are
+ever shown. The main statement's groups go into a table of the session, and only their numbers of units come out, as
 arrays, a million at a time. Whoever runs the plan says which of these groups it wants (`Choose`); their keys and
 integers are fetched, and the remaining statements compute the quantiles and distinct values of these groups alone.
 Nothing but the numbers of units decides, and each group is offered once. The order of offers is the engine's own; it
 decides nothing as long as draws are independent and alike for equal numbers. The chosen ones come out in the order of
-their keys. Which rows of a unit count was decided before, over all keys. A table of at most a quarter of the cache's
-limit is kept for the same question, under the statement and the files' identities; it holds all groups, so each answer
-chooses afresh.
+their keys. Which rows of a unit count was decided before, over all keys.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core.storage import parse_size
 from hush.core.work import interrupting
-from hush.engines.duckdb.cache import BoundedTables, Cache, HeldLists, Wish
+from hush.engines.duckdb.cache import BoundedTables, Cache
 from hush.engines.duckdb.files import OpenSources
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
 from hush.engines.sql.dialect import DUCKDB, SHAPE
-from hush.engines.sql.keys import CHOSEN, NUMBER
-from hush.engines.sql.nodes import (
-    EVERYTHING,
-    Select,
-    Star,
-    TableName,
-    call,
-    column,
-    count,
-    integer,
-    primitive,
-    select,
-    window,
-)
+from hush.engines.sql.keys import Lists
+from hush.engines.sql.nodes import Select, Star, TableName, call, column, columns_of, count, integer, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
-from hush.engines.sql.statements import KEPT, Columns, Groups, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import KEPT, Columns, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
-from hush.query.types import Kind
 
 if TYPE_CHECKING:
     import duckdb
@@ -122,15 +107,12 @@ class DuckDBConnection(SqlConnection):
         ):
             self._connection.execute(f"SET {setting}")
         self._cache = Cache(min(self._limit, parse_size(memory, "memory") // 4), self._drop)
-        self._cursor = self._connection.cursor
-        self._bounded = BoundedTables(self._cache, self.execute)
-        self._groups_made = itertools.count(1)
+        self._bounded = BoundedTables(self._cache, self._run)
         return self._catalogue
 
     def forget(self) -> None:
         """Clear the cache of earlier questions."""
         self._cache.clear()
-        self._bounded.forget()
 
     def load(self) -> dict[str, int]:
         """Read text files and other copies, now and again when they have changed, so that no question has to."""
@@ -166,19 +148,14 @@ class DuckDBConnection(SqlConnection):
             self._read[table] = stamp
             return True
 
-    def lists(self) -> HeldLists:
-        return HeldLists(self._cache, self._cursor)
-
     def public(self, query: Select) -> list[Row]:
-        return self._fetch(text_of(query), self.stamp(), {})
+        statement = render(query, DUCKDB, limited=False)
+        return self._kept([statement], Lists(), lambda: [self._run(statement, {})])[0]
 
-    def resolve(
-        self, statements: Sequence[Statement], released: ReleasedStatement | None = None, keys: Select | None = None
-    ) -> None:
+    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
         """Let the engine resolve statements without running them, and refuse before the charge those that it cannot.
 
-        Statements of one shape are looked at once. Where keys are private, those that read the chosen ones are resolved
-        over a view of all.
+        Statements of one shape are looked at once.
         """
         stamp, unmet = self.stamp(), dict[Hashable, str]()
         queries = {statement.text: statement.query for statement in statements}
@@ -192,20 +169,10 @@ class DuckDBConnection(SqlConnection):
             return
         try:
             with self._begin() as session:
-                if keys is not None:
-                    session.execute(DUCKDB.created("TEMP VIEW", CHOSEN, text_of(keys)))
                 for number, text in enumerate(unmet.values()):
                     # PREPARE resolves names and types, and reads no row
                     session.execute(f"PREPARE statement_{number} AS {text}")
         except EngineError:
-            # a file that has other columns now is told as that, and not as a question that is too hard
-            for table, name in self._opened.places.items():
-                rows = []
-                if not self._sources[table].lines:
-                    with suppress(EngineError):
-                        rows = self.execute(f"DESCRIBE {text_of(select([EVERYTHING], TableName(name)))}")
-                    if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
-                        raise SourceError(_CHANGED.format(table)) from None
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
@@ -218,130 +185,90 @@ class DuckDBConnection(SqlConnection):
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         with self._begin() as session:
-            columns = session.columns(prepared.statement.text)
+            columns = session.columns(prepared.statement, prepared.lists.parameters)
         return {label: np.ma.getdata(column) for label, column in columns.items()}
 
     def private(self, prepared: Statements, choose: Choose | None) -> Exact:
         """Return the exact integers of the groups with private keys that are wanted."""
-        stamps, main, keys = self.stamp(), prepared.main, prepared.rows.keys
+        main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        kept = ("groups", stamps, main.text)
-        with contextlib.ExitStack() as stack:
-            quick: dict[str, str] = {}
-            wish: Wish | None = None
-            # where all groups are kept already, no table of bounded rows is looked for or made
-            if prepared.others or self._cache.get(kept) is None:
-                stored, wish = stack.enter_context(self._bounded.rows(prepared, self._catalogue, stamps))
-                quick = {} if stored is None else self._quicker(prepared, stored)
-            session = stack.enter_context(self._begin())
-            table = stack.enter_context(self._groups(session, prepared, quick, kept))
+        stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+        with self._begin() as session:
+            quick = self._quicker(prepared, stored)
+            _either(main, quick, lambda its: session.store(_GROUPS, its, parameters))
+            kept = call("sum", column(KEPT)) if KEPT in main.labels else integer(0)
+            ((groups, rows),) = session.execute(text_of(select([count(), kept], TableName(_GROUPS))))
+            wish.rows = int(rows or 0) if KEPT in main.labels else None
             batches = [np.zeros(0, dtype=np.int64)]
-            for start in range(0, table.size, _AT_ONCE):
+            for start in range(0, groups, _AT_ONCE):
                 # rowid finds the batch without sorting: the table is never changed once it is made
                 cells = [column("rowid").alias("at"), column("units").cast("BIGINT").alias("units")]
                 inside = column("rowid").between(integer(start), integer(start + _AT_ONCE - 1))
-                batch = session.columns(text_of(select(cells, TableName(table.place)).where(inside)))
+                part = select(cells, TableName(_GROUPS)).where(inside)
+                batch = session.columns(render(part, DUCKDB, limited=False), {})
                 batches.append(batch["at"] if choose is None else batch["at"][choose(batch["units"])])
             session.register(_WANTED, {"at": np.concatenate(batches)})
-            # numbered by key, so that the answer does not show the order in which the engine found the groups
-            order = [column(key, "t").directed(descending=False, nulls_first=False) for key in keys]
-            number = window("row_number", [], order) - 1
-            query = select([number.alias(NUMBER), Star("t")], TableName(table.place, "t"))
+            query = select([Star("t")], TableName(_GROUPS, "t"))
             query = query.joined(TableName(_WANTED, "w"), "semi", column("rowid", "t").equals(column("at", "w")))
-            if prepared.others:
-                # the other statements find the chosen keys under this name
-                session.execute(DUCKDB.created("TEMP TABLE", CHOSEN, text_of(query)))
-                query = select([EVERYTHING], TableName(CHOSEN))
-            rows = session.execute(text_of(replace(query, order=(column(NUMBER),))))
-            groups = Groups(keys=[row[1 : 1 + len(keys)] for row in rows], grouped=True)
-            results = (_either(session, statement.text, quick) for statement in prepared.others)
-            exact = groups.exact(prepared, [NUMBER, *main.labels], rows, results)
-            if wish is not None and table.kept is not None:
-                wish.rows = table.kept
-            return exact
-
-    @contextlib.contextmanager
-    def _groups(
-        self, session: DuckDBSession, prepared: Statements, quick: dict[str, str], kept: tuple[str, Hashable, str]
-    ) -> Iterator[_Table]:
-        """Give the table of all groups; it stays as long as the context does."""
-        entry = self._cache.hold(kept)
-        if entry is None:
-            name = f"groups_{next(self._groups_made)}"
-            try:
-                _either(session, kept[2], quick, name)
-                assert prepared.main is not None  # noqa: S101 - the caller looked
-                labels, keys = prepared.main.labels, prepared.plan.exact_query.keys
-                row_count = call("sum", column(KEPT)) if KEPT in labels else integer(0)
-                texts = [
-                    call("sum", primitive("byte_length", column(label)))
-                    for label, (_, value) in zip(prepared.rows.keys, keys, strict=True)
-                    if value.type.kind is Kind.TEXT
-                ]
-                figures = select([call("max", column("rowid")) + 1, row_count, *texts], TableName(name))
-                groups, rows, *lengths = (int(cell or 0) for cell in session.execute(text_of(figures))[0])
-                table = _Table(name, groups, rows if KEPT in labels else None)
-                # about how many bytes the table takes, rather too many than too few
-                size = _LEAST + 16 * groups * len(labels) + sum(lengths)
-                # kept only if the files are still those that the question began with
-                if size <= self._cache.limit // 4 and self.stamp() == kept[1]:
-                    entry = self._cache.put(kept, table, size, table=name)
-                if entry is None:
-                    yield table
-                    return
-            finally:
-                if entry is None:
-                    # its name is never used again, so one that cannot be dropped does no harm
-                    with contextlib.suppress(EngineError):
-                        session.execute(DUCKDB.dropped(name))
-        try:
-            yield entry.value
-        finally:
-            self._cache.release(entry)
+            # by key, so that the answer does not show the order in which the engine found the groups
+            query = replace(query, order=tuple(columns_of(prepared.rows.keys)))
+            return prepared.chosen(
+                session.execute(text_of(query)),
+                lambda statement, chosen: _either(statement, quick, lambda its: session.fetch(its, chosen)),
+            )
 
     def results(self, prepared: Statements) -> list[list[Row]]:
         """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
-        stamps = self.stamp()
-        results = {statement.text: self._cache.get((stamps, statement.text)) for statement in prepared.statements}
-        if None in results.values():
-            with self._bounded.rows(prepared, self._catalogue, stamps) as (stored, wish):
-                quick = {} if stored is None else self._quicker(prepared, stored)
-                missing = [text for text, rows in results.items() if rows is None]
-                results.update({text: self._fetch(text, stamps, quick) for text in missing})
-            main = prepared.main
-            if main is not None and KEPT in main.labels:
-                kept = main.labels.index(KEPT)
-                wish.rows = sum([row[kept] for row in results[main.text]])
-        return [results[statement.text] for statement in prepared.statements]
+        main, lists = prepared.main, prepared.rows.lists
 
-    def _quicker(self, prepared: Statements, stored: StoredRows) -> dict[str, str]:
-        """Return, for each statement, one that computes the same from stored rows."""
+        def computed() -> list[list[Row]]:
+            stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+            with self._begin() as session:
+                quick = self._quicker(prepared, stored)
+                fetch = partial(session.fetch, parameters=lists.parameters)
+                results = [_either(statement, quick, fetch) for statement in prepared.statements]
+                if main is not None and KEPT in main.labels:
+                    kept = main.labels.index(KEPT)
+                    wish.rows = sum([row[kept] for row in results[0]])
+                return results
+
+        return self._kept(prepared.statements, lists, computed)
+
+    def _quicker(self, prepared: Statements, stored: StoredRows | None) -> Quicker:
+        """Return, for each statement, one that computes the same from stored rows, if there are any."""
         try:
-            quicker = prepared.over(stored)
+            quicker = [] if stored is None else prepared.over(stored)
         except UnplannableError:  # longer than those for fresh rows, which are short enough
             return {}
-        return {mine.text: quick.text for mine, quick in zip(prepared.statements, quicker, strict=True)}
+        return {mine.text: quick for mine, quick in zip(prepared.statements, quicker, strict=False)}
 
     def stamp(self) -> Hashable:
         return tuple(
             (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
         )
 
-    def _fetch(self, text: str, stamps: Hashable, quick: Mapping[str, str]) -> list[Row]:
-        """Run a statement, or a quicker one that returns the same; keep the result."""
-        rows: list[Row] | None = self._cache.get((stamps, text))
-        if rows is not None:
-            return rows
-        with self._begin() as session:
-            rows = _either(session, text, quick)
-        size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
-        # a file that changed meanwhile gives rows that the stamps do not describe: they are not kept
-        if size <= self._cache.limit // 4 and self.stamp() == stamps:
-            self._cache.put((stamps, text), rows, size + len(text))
-        return rows
+    def _kept(
+        self, statements: Sequence[Statement], lists: Lists, compute: Callable[[], list[list[Row]]]
+    ) -> list[list[Row]]:
+        """Return the rows of statements, kept from an earlier question or computed."""
+        stamps = self.stamp()
+        key = (stamps, tuple([statement.text for statement in statements]), tuple(lists.known))
+        results: list[list[Row]] | None = self._cache.get(key)
+        if results is None:
+            results = compute()
+            cells = sum([1 + len(rows) * (1 + len(rows[0])) for rows in results if rows])
+            size = _CELL * (1 + cells) + sum([len(statement.text) for statement in statements])
+            # a file that changed meanwhile gives rows that the stamps do not describe: they are not kept
+            if size <= self._cache.limit // 4 and self.stamp() == stamps:
+                self._cache.put(key, results, size)
+        return results
 
     def _begin(self) -> contextlib.closing[DuckDBSession]:
         return contextlib.closing(DuckDBSession(self._connection, self._watchdog))
+
+    def _run(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        with self._begin() as session:
+            return session.fetch(statement, parameters)
 
     def execute(self, text: str) -> list[Row]:
         """Run a statement."""
@@ -360,31 +287,18 @@ class DuckDBConnection(SqlConnection):
 
 
 _AT_ONCE = 2**20
-_WANTED = "wanted"
-_LEAST = 2**19
-"""Bytes of a small table."""
+_GROUPS, _WANTED = "groups", "wanted"
+Quicker = Mapping[str, Statement]
+"""Statements over stored rows, by the text of the statement that computes the same from the tables."""
 
 
-class _Table(NamedTuple):
-    place: str
-    size: int
-    """One more than the largest number of a row."""
-    kept: int | None
-    """How many rows the groups were made of, where rows are bounded."""
-
-
-def _either(
-    session: DuckDBSession, text: str, quick: Mapping[str, str], table: str | None = None
-) -> list[tuple[int, ...]]:
-    """Run the quicker of two statements, or the other if that fails; store the rows in a place, or return them."""
-    statements = [quick[text], text] if text in quick else [text]
-    if table is not None:
-        statements = [DUCKDB.created("TABLE", table, statement) for statement in statements]
-    if len(statements) > 1:
+def _either(statement: Statement, quick: Quicker, run: Callable[[Statement], list[Row]]) -> list[Row]:
+    """Run the quicker of two statements, or the other if that fails."""
+    if statement.text in quick:
         # whatever went wrong with stored rows, the tables give the same integers
         with suppress(EngineError):
-            return session.execute(statements[0])
-    return session.execute(statements[-1])
+            return run(quick[statement.text])
+    return run(statement)
 
 
 class DuckDBSession:
@@ -411,10 +325,19 @@ class DuckDBSession:
         with self._running(text):
             return self._cursor.execute(text, parameters).fetchall()
 
-    def columns(self, text: str) -> dict[str, Any]:
+    def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        """Run a statement over the lists that are its parameters, and return its rows."""
+        return self.execute(statement.text, [parameters[number] for number in statement.parameters])
+
+    def store(self, table: str, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        """Store a statement's rows in a table of the session."""
+        return self.fetch(statement._replace(text=DUCKDB.created("TEMP TABLE", table, statement.text)), parameters)
+
+    def columns(self, statement: Statement, parameters: Mapping[int, Any]) -> dict[str, Any]:
         """Run a statement and return its columns as arrays, masked where there are NULLs."""
-        with self._running(text):
-            return self._cursor.execute(text).fetchnumpy()
+        with self._running(statement.text):
+            lists = [parameters[number] for number in statement.parameters]
+            return self._cursor.execute(statement.text, lists).fetchnumpy()
 
     def register(self, name: str, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Make arrays of one length a table of the session."""
@@ -427,15 +350,14 @@ class DuckDBSession:
 
 
 class Watchdog:
-    """Interrupts statements that run for longer than ``timeout`` seconds; without one, none."""
+    """Interrupts statements that run for longer than ``timeout`` seconds, or a little more; without one, none."""
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout
-        self._changed = threading.Condition()
-        self._watched: dict[object, tuple[float, Callable[[], object]]] = {}  # by deadline: all wait equally long
+        self._lock = threading.Lock()
+        self._watched: dict[object, tuple[float, Callable[[], object]]] = {}
         self._thread: threading.Thread | None = None
-        self._idle = False
-        self._closed = False
+        self._closed = threading.Event()
 
     @contextmanager
     def watching(self, interrupt: Callable[[], object]) -> Iterator[None]:
@@ -444,40 +366,31 @@ class Watchdog:
             yield
             return
         token = object()
-        with self._changed:
+        with self._lock:
             self._watched[token] = (time.monotonic() + self._timeout, interrupt)
             # after a fork the thread is gone, though the object is still there
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._watch, name="hush-watchdog", daemon=True)
+                self._thread = threading.Thread(target=self._watch, args=[self._timeout], daemon=True)
                 self._thread.start()
-            elif self._idle:
-                self._changed.notify()
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 # it may be gone already, if it was interrupted
                 self._watched.pop(token, None)
 
-    def _watch(self) -> None:
-        with self._changed:
-            while not self._closed:
-                if not self._watched:
-                    self._idle = True
-                    self._changed.wait()
-                    self._idle = False
-                    continue
-                seconds = next(iter(self._watched.values()))[0] - time.monotonic()
-                if seconds > 0:
-                    self._changed.wait(seconds)  # whoever comes meanwhile has a later deadline
-                    continue
-                _, interrupt = self._watched.pop(next(iter(self._watched)))
-                with suppress(Exception):  # a connection that was closed meanwhile
-                    interrupt()
-                del interrupt  # a reference from this thread would outlive the interpreter
+    def _watch(self, timeout: float) -> None:
+        while not self._closed.wait(timeout / _LOOKS):
+            with self._lock:
+                late = [token for token, (until, _) in self._watched.items() if until < time.monotonic()]
+                for token in late:
+                    with suppress(Exception):  # a connection that was closed meanwhile
+                        self._watched.pop(token)[1]()
 
     def close(self) -> None:
         """End the thread."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._closed.set()
+
+
+_LOOKS = 20
+"""How often the watchdog looks within the time of a statement."""

@@ -203,27 +203,8 @@ class Writer:
         """Return the lines of the records that end in the data, and how far they go."""
         quick = None
         if self._columns > 1 and not _RESERVED.search(data):
-            complete = data + b"\n" if final and not data.endswith(b"\n") else data
-            quoted = self._quotes and b'"' in data
-            quick = self._regular(complete, final=final) if quoted else self._bare(complete)
+            quick = self._regular(data + b"\n" if final and not data.endswith(b"\n") else data, final=final)
         return quick or self._each(data, final=final)
-
-    def _bare(self, data: bytes) -> tuple[bytes, int] | None:
-        """Rewrite lines without quotes; None unless all have as many fields as there are columns."""
-        end = data.rfind(b"\n") + 1
-        lines = data[:end]
-        if b"\r" in lines:
-            lines = lines.replace(b"\r\n", b"\n")
-            self.breaks |= b"\r" in lines
-        while b"\n\n" in lines:
-            lines = lines.replace(b"\n\n", b"\n")
-        lines = lines.removeprefix(b"\n")
-        cells = np.frombuffer(lines, np.uint8)
-        ends, separators = np.flatnonzero(cells == 10), np.flatnonzero(cells == self._separator[0])
-        if not self._fits(ends, separators):
-            return None
-        self.tally.rows += len(ends)
-        return lines.translate(bytes.maketrans(self._separator + b"\r", FIELD + RETURN)), end
 
     def _fits(self, ends: np.ndarray, separators: np.ndarray) -> bool:
         """Return whether records with these ends all have as many fields as there are columns, and none is long."""
@@ -233,7 +214,7 @@ class Writer:
     def _regular(self, data: bytes, *, final: bool) -> tuple[bytes, int] | None:
         """Rewrite records that obey the RFC; None if one does not, or has another number of fields."""
         cells = np.frombuffer(data, np.uint8)
-        quotes = cells == 34
+        quotes = (cells == 34) & self._quotes
         # only the parity counts, so it does no harm that 8 bits overflow
         inside = (np.cumsum(quotes, dtype=np.uint8) & 1).astype(bool)
         breaks = cells == 10

@@ -1,6 +1,6 @@
 """The rows of one question: each with its unit, its key, and the columns that statistics read.
 
-`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`table_of`): the
+`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`StoredTable`): the
 unit ``u``, the key columns, ``n``, which is how many rows the unit has in the group, and the columns that questions
 read. Both give the same rows, so statistics of them are the same integers.
 """
@@ -18,7 +18,6 @@ from hush.engines.sql.nodes import (
     EVERYTHING,
     FALSE,
     PEERS,
-    Double,
     From,
     Named,
     Scalar,
@@ -40,19 +39,18 @@ from hush.engines.sql.relations import (
     UNIT,
     Bounds,
     Catalogue,
-    RelationQuery,
     RelationWriter,
     finish,
     index_of,
     referenced,
     staged,
 )
-from hush.engines.sql.values import OwnName, SqlType, Value, condition_of, unscaled
+from hush.engines.sql.values import OwnName, SqlType, Value, condition_of
 from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
-from hush.query.relations import Relation, used
+from hush.query.relations import Relation, pruned, used
 from hush.query.types import Kind
 
 MANY = "n"
@@ -155,47 +153,37 @@ class FreshRows:
         keys = zip(self.keys, self.exact_query.keys, strict=True)
         return {label: key_value(self.known[value], value.type, self.dialect).form for label, (_, value) in keys}
 
-    def plain(self, cells: Sequence[Named]) -> Select:
-        """Return all rows: u, the key (numbered, if it is public), and the given cells."""
+    def plain(self, cells: Sequence[Named], *, numbered: bool = True) -> Select:
+        """Return all rows: u, the key (numbered, if it is public, or k0, k1, … as it is), and the given cells."""
         query = select([], self.source.query)
         # where every row is a unit of its own, nobody asks which
         columns: list[Named] = [] if self._alone else [column(UNIT, "t")]
-        if self.axes:
-            parts: list[Scalar] = []
-            for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes, strict=True)):
-                query, number = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
-                parts.append(number)
-            columns.append(code(parts, self.axes).alias("k"))
+        keys = [(self.known[expression], expression.type) for _, expression in self.exact_query.keys]
+        if self.axes and numbered:
+            query, number = self._numbered([value for value, _ in keys], query)
+            columns.append(number)
         else:
-            for label, (_, expression) in zip(self.keys, self.exact_query.keys, strict=True):
-                columns.append(key_value(self.known[expression], expression.type, self.dialect).sql.alias(label))
+            raw = [key_value(value, type_, self.dialect).sql for value, type_ in keys]
+            columns += [key.alias(f"k{index}") for index, key in enumerate(raw)]
         # rows that are only counted need some column all the same
         return query.showing([*columns, *cells] or [integer(1).alias("one")])
 
-    def raw(self, cells: Sequence[Named]) -> Select:
-        """Return all rows with their keys r0, r1, … as they are; only those on a line are numbered already."""
-        query = select([], self.source.query)
-        columns: list[Named] = []
-        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, self.axes or (), strict=True)):
-            if axis.line() is not None:
-                query, key = numbered(query, self.known[expression], axis, f"d{index}", self.lists, self.dialect)
-            else:
-                key = key_value(self.known[expression], expression.type, self.dialect).sql
-            columns.append(key.alias(f"r{index}"))
-        return query.showing([*columns, *cells])
-
     def renumbered(self, groups: Select, labels: Sequence[str]) -> Select:
-        """Return groups of raw rows with their number k and the columns named: fewer lookups than rows."""
-        query = select([], groups)
-        parts: list[Scalar] = []
-        axes = self.axes or ()
-        for index, ((_, expression), axis) in enumerate(zip(self.exact_query.keys, axes, strict=True)):
-            part: Scalar = column(f"r{index}", "t")
-            if axis.line() is None:
-                key = Value(part, key_value(self.known[expression], expression.type, self.dialect).form)
-                query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
+        """Return groups by keys as they are with their number k and the columns named: fewer lookups than rows."""
+        keys = [
+            replace(key_value(self.known[expression], expression.type, self.dialect), sql=column(f"k{index}", "t"))
+            for index, (_, expression) in enumerate(self.exact_query.keys)
+        ]
+        query, number = self._numbered(keys, select([], groups))
+        return query.showing([number, *columns_of(labels)])
+
+    def _numbered(self, keys: Sequence[Value], query: Select) -> tuple[Select, Named]:
+        """Return rows without those that have other keys than the public ones, and the number k of their keys."""
+        parts, axes = [], self.axes or ()
+        for index, (key, axis) in enumerate(zip(keys, axes, strict=True)):
+            query, part = numbered(query, key, axis, f"d{index}", self.lists, self.dialect)
             parts.append(part)
-        return query.showing([code(parts, axes).alias("k"), *columns_of(labels)])
+        return query, code(parts, axes).alias("k")
 
     def kept(self, cells: Sequence[Named], counted: str | None = None) -> Select:
         """Return the rows of each unit's first groups.
@@ -203,49 +191,40 @@ class FreshRows:
         With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
         that cell is not NULL. Rows of one group are peers in the order of the groups, so one sort does for both.
         """
-        rows, mixed = self.plain(cells), self.order()
-        if mixed is None:
+        rows, limits, keys = self.plain(cells), self.exact_query.limits, columns_of(self.keys)
+        # no unit can have more groups than are kept
+        if self._alone or not keys or (self.axes and size(self.axes) <= limits.groups):
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
         columns: list[Scalar] = columns_of(rows.labels)
-        keys = columns_of(self.keys)
+        # numbers of units shift when a row goes, and would change which groups other units keep
+        hashed = keys if limits.units is Units.NUMBERED else [column(UNIT, "t"), *keys]
+        mixed = primitive("row_hash", *hashed, salt=self.salt)
         # the keys follow the hash, so that groups whose hashes are equal still have different ranks
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
             row_count = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), frame=PEERS)
             columns.append(row_count.alias(MANY))
-        return select(columns, rows).qualified(rank, self.exact_query.limits.groups)
-
-    def order(self) -> Scalar | None:
-        """Return the hash of a row of `plain`: a unit's groups are ordered by it, and then by their key.
-
-        None if no unit can have more groups than are kept.
-        """
-        limits = self.exact_query.limits
-        if self._alone or not self.exact_query.keys or (self.axes and size(self.axes) <= limits.groups):
-            return None
-        # numbers of units shift when a row goes, and would change which groups other units keep
-        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        return primitive("row_hash", *ordered, *columns_of(self.keys), salt=self.salt)
+        return select(columns, rows).qualified(rank, limits.groups)
 
 
-class Layout(NamedTuple):
-    """Which columns a table of bounded rows has, by their names in the question tree."""
+class StoredTable(NamedTuple):
+    """A table of the bounded rows of a relation, and its columns by their names in the question tree."""
 
+    place: str
+    relation: Relation
     columns: Mapping[str, tuple[str, Value]]
-    """The stored column's name and its value; a number on a grid is stored as its index."""
-    keys: Sequence[str]
+    """The stored column's name and its value."""
+    keys: Mapping[str, SqlType]
+    """The key columns, with their forms."""
 
     @classmethod
-    def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
-        """Return the layout that stores the named columns of fresh rows."""
-        columns: dict[str, tuple[str, Value]] = {}
+    def of(cls, place: str, relation: Relation, rows: FreshRows, labels: Iterable[str]) -> StoredTable:
+        """Return the table that stores the named columns of fresh rows."""
         # sorted, so that names of stored columns do not depend on the order of a set
-        for label in sorted(labels):
-            indexed = rows.source.columns.get(index_of(label))
-            columns[label] = (f"c{len(columns)}", indexed or rows.source.columns[label])
-        return cls(columns, rows.keys)
+        columns = {label: (f"c{index}", rows.source.columns[label]) for index, label in enumerate(sorted(labels))}
+        return cls(place, relation, columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
 
-    def table_of(self, rows: FreshRows) -> Select:
+    def query(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
         bounded = rows.kept([value.sql.alias(stored) for stored, value in self.columns.values()])
         by = columns_of((UNIT, *self.keys))
@@ -254,36 +233,29 @@ class Layout(NamedTuple):
         short = call("least", row_count, integer(MAX_ROWS + 1)).cast("INTEGER")
         return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), short.alias(MANY)], bounded)
 
-    def rendered(self, table: str) -> RelationQuery:
-        """Return the stored table as a relation."""
-        # names of their own, since a column of the question may be called k0 or n
-        cells: dict[str, Value] = {
-            OwnName(f"key {label}"): Value(column(label, "s"), SqlType.TEXT) for label in self.keys
-        }
-        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
-        for label, (stored, value) in self.columns.items():
-            plain = replace(value, sql=column(stored, "s"))
-            if value.step is None:
-                cells[label] = plain
-                continue
-            # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
-            number = unscaled(column(stored, "s").cast("DOUBLE"), value.step)
-            cells[label] = Value(number + Double(0), SqlType.DOUBLE, scale=value.scale)
-            cells[index_of(label)] = plain
-        return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
+    def has(self, relation: Relation, names: frozenset[str], keys: frozenset[str]) -> bool:
+        """Return whether all columns that a question reads are there: those columns of the same relation."""
+        needed = names | keys
+        return names <= self.columns.keys() and pruned(self.relation, needed) == pruned(relation, needed)
 
 
 class StoredRows:
     """Bounded rows of an earlier question: all, or those of light or heavy pairs."""
 
-    def __init__(self, layout: Layout, table: str, reads: Reads, salt: int) -> None:
+    def __init__(self, table: StoredTable, reads: Reads, salt: int) -> None:
         self.salt = salt
         # whatever the question's engine is, only DuckDB keeps such tables (`hush.engines.duckdb.cache`)
         self.dialect = DUCKDB
         self.looked_up = 0
-        self.source, self.known = staged(layout.rendered(table), reads.expressions)
-        self.keys = list(layout.keys)
-        self.private_keys = dict.fromkeys(self.keys, SqlType.TEXT)  # of whatever form: they are compared in DuckDB
+        # names of their own, since a column of the question may be called k0 or n
+        cells: dict[str, Value] = {
+            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in table.keys.items()
+        }
+        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
+        cells |= {label: replace(value, sql=column(stored, "s")) for label, (stored, value) in table.columns.items()}
+        stored_rows = finish(select([], read(table.place, "s")), cells, column(UNIT, "s"))
+        self.source, self.known = staged(stored_rows, reads.expressions)
+        self.keys, self.private_keys = list(table.keys), table.keys
         self.above: int | None = None
         self.most: int | None = None
 
@@ -325,7 +297,7 @@ def looked_up(rows: AnyRows, value: Value, key_list: From) -> tuple[AnyRows, Sca
     """Return the rows with a further column, and that column: the number of a value in a list called m, or NULL.
 
     They are the same rows: none goes, so a unit has the groups, and in each the rows, that it has without the list, and
-    what bounds them stays as it is; and none comes twice, for a list's table has every value once
+    what bounds them stays as it is; and none comes twice, for a list has every value once
     (floats that are equal are one).
     """
     widened, label = copy(rows), f"m{rows.looked_up}"  # beside what it had, which are u, c0, c1, …

@@ -1,11 +1,11 @@
 """Values as whole numbers: keys are numbered, and numbers are indices on a public grid.
 
-A public key that lies on a line is numbered by arithmetic; others are looked up in a table of their values. Rows with
-other keys fall out where the number is given.
+A public key that lies on a line is numbered by arithmetic; others are looked up in a list of their values, which is a
+parameter of the statement (`Lists`). Rows with other keys fall out where the number is given.
 
 Private keys become numbers once they are chosen, and rows of other groups fall out. This happens *after* the rows were
 bounded: which groups of a unit are kept depends on that unit's rows alone, and never on which keys were chosen. The
-chosen keys and their numbers lie in a table of the session's own.
+chosen keys and their numbers are parameters of the statements that read them.
 
 **Grids.** What leaves the engine of a number is its index on the grid that the plan declares, clamped there
 (`grid_index`).
@@ -13,11 +13,12 @@ chosen keys and their numbers lie in a table of the session's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from hush.engines.sql.dialect import Dialect
 from hush.engines.sql.nodes import (
@@ -26,7 +27,6 @@ from hush.engines.sql.nodes import (
     ParameterRows,
     Scalar,
     Select,
-    TableName,
     both,
     case,
     column,
@@ -74,22 +74,54 @@ class Axis(NamedTuple):
         return step, first
 
 
-class Lists(Protocol):
-    """The lists of public keys that one question's statements read; they are there as long as this object is.
+_QUESTIONS = count(1)
 
-    Numbers that are one to the engine are one value of a list: a row must never fall into two groups.
+
+class Lists:
+    """The lists of public keys that one question's statements read: two parameters each, of values and their numbers.
+
+    Numbers that are one to the engine are one value of a list, with the first of their numbers: a row must never fall
+    into two groups.
     """
 
-    @property
-    def views(self) -> str:
+    def __init__(self) -> None:
+        self.views = f"hush_{next(_QUESTIONS)}"
         """How the names of the question's views begin."""
-
-    @property
-    def parameters(self) -> Mapping[int, list[Any]]:
-        """The lists that are parameters of statements, by number."""
+        self.parameters: dict[int, list[Any]] = {}
+        self.known: dict[tuple[Sequence[Constant], SqlType], int] = {}
+        """The number of each list's first parameter, by its values and their form."""
 
     def __call__(self, axis: Axis, form: SqlType, label: str) -> From:
         """Return the source of an axis's values k, in a form, and their numbers c, under a name."""
+        first = self.known.get((axis.values, form))
+        if first is None:
+            numbers: dict[Any, int] = {}
+            for number, value in enumerate(axis.values):
+                held = _in_form(value, form)
+                # None for a value that the form cannot hold: no row has it, and it must not stand for NULL
+                if held is not None or value is None:
+                    numbers.setdefault(held, number)
+            first = self.known[axis.values, form] = len(self.parameters) + 1
+            self.parameters[first], self.parameters[first + 1] = as_parameter(numbers, form), list(numbers.values())
+        return ParameterRows(((first, form.value), (first + 1, "INTEGER")), label, ("k", "c"))
+
+
+def _in_form(value: Constant, form: SqlType) -> Any:
+    """Return a value as the engine holds it in a form, None where it cannot."""
+    if not isinstance(value, Fraction):
+        return value
+    if form in WHOLE:
+        fits = value.denominator == 1 and (form is SqlType.WIDE or LONG[0] <= value <= LONG[1])
+        return int(value) if fits else None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def as_parameter(values: Iterable[Any], form: SqlType) -> list[Any]:
+    """Return values as a list for the driver: wide ones as texts, for it would hand over some as floats."""
+    return [str(value) if form is SqlType.WIDE and value is not None else value for value in values]
 
 
 def key_value(value: Value, type_: Type, dialect: Dialect) -> Value:
@@ -202,53 +234,18 @@ def size(axes: Sequence[Axis]) -> int:
     return prod([len(axis.values) for axis in axes])
 
 
-NUMBER = "number"
-"""The number of a chosen key."""
+CHOSEN = 10**6
+"""The parameters of chosen keys: their numbers, and after it the key columns; every key is there once."""
 
 
-CHOSEN = "chosen"
-"""The table of the chosen keys: their numbers and the key columns; every key is there once."""
-CHOSEN_PARAMETER = 10**6
-"""The parameters of chosen keys, where they are no table: their numbers, and after it the key columns."""
-
-
-def numbered_by_choice(rows: Select, keys: Mapping[str, SqlType], dialect: Dialect) -> Select:
+def numbered_by_choice(rows: Select, keys: Mapping[str, SqlType]) -> Select:
     """Return the rows with a chosen key, which is now the number ``k``, and all their other columns."""
-    labels = [label for label in rows.labels if label not in keys]
     # not an equality, because NULL may be a chosen key
     is_chosen = both([column(key, "t").matches(column(key, "c"), form.value) for key, form in keys.items()])
-    cells = columns_of(labels)
-    types = ("BIGINT", *(form.value for form in keys.values()))
-    lists = tuple(enumerate(types, CHOSEN_PARAMETER))
-    chosen = TableName(CHOSEN, "c") if dialect.keeps_keys else ParameterRows(lists, "c", (NUMBER, *keys))
-    return select([column(NUMBER, "c").alias("k"), *cells], rows).joined(chosen, "inner", is_chosen)
-
-
-def every_key(main: Select, keys: Sequence[str]) -> Select:
-    """Return all keys as if they were chosen, so that other statements can be resolved before anything is chosen."""
-    return select([integer(0).alias(NUMBER), *columns_of(keys)], main)
-
-
-def numbered_values(axis: Axis, form: SqlType) -> dict[Any, int]:
-    """Return an axis's values as the engine holds them, and their numbers; of values that are one to it, the first.
-
-    A value with two numbers would put a row into two groups.
-    """
-    numbers: dict[Any, int] = {}
-    for number, value in enumerate(axis.values):
-        held: Any = value
-        if isinstance(value, Fraction) and form in WHOLE:
-            fits = value.denominator == 1 and (form is SqlType.WIDE or LONG[0] <= value <= LONG[1])
-            held = int(value) if fits else None
-        elif isinstance(value, Fraction):
-            try:
-                held = float(value)
-            except OverflowError:
-                held = None
-        # None for a value that the form cannot hold: no row has it, and it must not stand for NULL
-        if held is not None or value is None:
-            numbers.setdefault(held, number)
-    return numbers
+    cells = columns_of([label for label in rows.labels if label not in keys])
+    lists = tuple(enumerate(("BIGINT", *(form.value for form in keys.values())), CHOSEN))
+    chosen = ParameterRows(lists, "c", ("number", *keys))
+    return select([column("number", "c").alias("k"), *cells], rows).joined(chosen, "inner", is_chosen)
 
 
 def times_finer(index: Value, own: Fraction, step: Fraction) -> Value | None:

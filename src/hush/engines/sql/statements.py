@@ -31,14 +31,14 @@ again. Both are one statement, so they see the same rows.
 
 **In which bin a row falls** (`binned`). The bins of a line are numbered by arithmetic (`hush.engines.sql.keys`), and so
 are listed values that are consecutive points of a grid, where that finds just the rows whose value is one of them
-(`place`). A handful of other values is compared one by one. More of them are looked up in a table of the engine: a
+(`place`). A handful of other values is compared one by one. More of them are looked up in a list: a
 statement with a branch for each would take a time that grows faster than their number, and from some ten thousand on
 be too long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,8 +61,10 @@ from hush.engines.sql.bounding import (
 )
 from hush.engines.sql.dialect import DUCKDB, Dialect
 from hush.engines.sql.keys import (
+    CHOSEN,
     Axis,
     Lists,
+    as_parameter,
     grid_index,
     key_value,
     numbered_by_choice,
@@ -171,8 +173,8 @@ class MainWriter:
         answers = self._answers()
         if not rows.axes:
             return select([*self._keys, *answers], rows.plain(self._named)).grouped(self._keys)
-        raw = [column(f"r{index}", "t") for index in range(len(self._exact_query.keys))]
-        groups = select([*raw, *answers], rows.raw(self._named)).grouped(raw)
+        raw = columns_of([f"k{index}" for index in range(len(self._exact_query.keys))])
+        groups = select([*raw, *answers], rows.plain(self._named, numbered=False)).grouped(raw)
         return rows.renumbered(groups, [answer.name for answer in answers])
 
     def by_rows(self) -> Select:
@@ -345,7 +347,7 @@ class OtherWriter:
 
     def _only(self, rows: Select) -> Select:
         """Return the rows, bounded before, of groups that were chosen."""
-        return numbered_by_choice(rows, self._rows.private_keys, self._rows.dialect) if self._numbered else rows
+        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
 
     def distinct(self, statistic: Distinct) -> Select:
         """Return the statement for one count or sum of distinct values: the key columns and ``s``."""
@@ -464,24 +466,14 @@ def _near(draw: Draw) -> Scalar:
     total_weight, upto, weight = (column(label, "t").cast("HUGEINT") for label in ("whole", "upto", "w"))
     target: Scalar
     if law.fraction.denominator > 1:
-        target = _multiplied(total_weight, law.fraction.numerator)
+        target = total_weight * law.fraction.numerator
     else:
         half = total_weight.quotient(integer(2), wide=True)
         target = call("least", huge(min(law.rank, _FAR)), half)
         if law.fraction == 1:
             target = total_weight - target
-    distance = huge(min(law.reach, _FAR))
-    below = _multiplied(upto - weight, law.fraction.denominator)
-    return both(
-        [
-            below < (target + distance),
-            _multiplied(upto, law.fraction.denominator) > (target - distance),
-        ]
-    )
-
-
-def _multiplied(value: Scalar, times: int) -> Scalar:
-    return value if times == 1 else value * times
+    distance, times = huge(min(law.reach, _FAR)), law.fraction.denominator
+    return both([(upto - weight) * times < (target + distance), upto * times > (target - distance)])
 
 
 _HANDFUL = 8
@@ -621,6 +613,20 @@ class Statements(NamedTuple):
     def statements(self) -> list[Statement]:
         """All statements, in an order that depends on the plan alone."""
         return [*([] if self.main is None else [self.main]), *self.others]
+
+    def chosen(self, rows: list[Row], fetch: Callable[[Statement, Mapping[int, list[Any]]], list[Row]]) -> Exact:
+        """Return the exact integers of chosen groups, from their rows of the main statement, in the order of keys."""
+        assert self.main is not None  # noqa: S101 - it counts the units by which keys are chosen
+        key_lists: dict[int, list[Any]] = {CHOSEN: list(range(len(rows)))}
+        for index, form in enumerate(self.rows.private_keys.values()):
+            key_lists[CHOSEN + 1 + index] = as_parameter((row[index] for row in rows), form)
+        parameters = {**self.rows.lists.parameters, **key_lists}
+        # fetched one by one, in the transaction that the groups came from
+        results = (fetch(statement, parameters) for statement in self.others)
+        groups = Groups(keys=[row[: len(self.rows.keys)] for row in rows], grouped=True)
+        return groups.exact(
+            self, ["k", *self.main.labels], [(number, *row) for number, row in enumerate(rows)], results
+        )
 
     def over(self, stored: StoredRows) -> list[Statement]:
         """Return statements that compute the same as `statements` from stored rows."""

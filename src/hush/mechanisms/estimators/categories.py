@@ -5,12 +5,8 @@ left out. A row changes one cell by 1 under add/remove, two cells under replace:
 
 Counts under add/remove all move the same way, so choosing among them needs only half the noise (``monotonic``).
 
->>> histogram(["a", "b", "a", "z"], categories=["a", "b"], epsilon=10**6).value.tolist()
-[2, 1]
 >>> histogram([0.5, 1.5, 1.7, 99], bins=[0, 1, 2], epsilon=10**6).value.tolist()
 [1, 2]
->>> mode(["flu"] * 9 + ["hiv"], categories=["flu", "hiv"], epsilon=10**6).value
-'flu'
 """
 
 from __future__ import annotations
@@ -148,10 +144,7 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
         edges = [exact(edge, "bins") for edge in bins]
         if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
             raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
-        numbers = as_floats(present(data))
-        inside = numbers[(numbers >= float(edges[0])) & (numbers <= float(edges[-1]))]
-        cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
-        return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)
+        return np.histogram(as_floats(present(data)), [float(edge) for edge in edges])[0].astype(np.int64)
     names = read_categories(categories, least=1, hint=_PUBLIC)
     require_column(data)
     column = one_column(any_array(data, "data")) if not isinstance(data, (list, tuple)) else None

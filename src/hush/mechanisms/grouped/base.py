@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,13 +177,7 @@ class Histograms(Sequence[Sparse]):
     def __len__(self) -> int:
         return len(self.edges) - 1
 
-    @overload
-    def __getitem__(self, group: int) -> Sparse: ...
-    @overload
-    def __getitem__(self, group: slice) -> Histograms: ...
-    def __getitem__(self, group: int | slice) -> Sparse | Histograms:
-        if isinstance(group, slice):
-            return self.take(range(len(self))[group])
+    def __getitem__(self, group: Any) -> Any:
         number = range(len(self))[group]  # negative numbers count from the end
         return self._select(slice(int(self.edges[number]), int(self.edges[number + 1])))
 

@@ -19,15 +19,15 @@ when it is first looked at, once for all descents of its group, is the same law 
 and to look at some: independent noise does not depend on when it is drawn. What is released is a function of the whole
 noisy tree, so the price above covers it.
 
-**Estimates.** Let R(y) = (weight up to y) - p·(all weight), so that the quantile p is where R becomes 0. At the top
-R = (1-p)·Σ_{i≤k} xᵢ - p·Σ_{i>k} xᵢ for the noisy children x of the root. Let a node have the estimate P of its weight
-and R₀ of R where it begins, with variances V and U and covariance C. Its r children y have noise of variance v, and are
-made to add up to P: eᵢ = yᵢ + (P - Σy)/r. After k of them
+**Estimates.** Let R(y) = (weight up to y) - p·(all weight), so that the quantile p is where R becomes 0. Let a node
+have the estimate P of its weight and R₀ of R where it begins, with variances V and U and covariance C. Its r children y
+have noise of variance v, and are made to add up to P: eᵢ = yᵢ + (P - Σy)/r. After k of them
 
     R_k = R₀ + Σ_{i≤k} eᵢ,   Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r),
 
 for Σ_{i≤k} yᵢ - (k/r)·Σy has variance v·k·(1-k/r) and is independent of P and R₀. Child k+1 goes on with P' = e_{k+1}
-of variance v·(1-1/r) + V/r², R₀' = R_k and covariance C/r + k·V/r² - v·k/r.
+of variance v·(1-1/r) + V/r², R₀' = R_k and covariance C/r + k·V/r² - v·k/r. Of the root, which was not measured, P = Σy
+and R₀ = -p·Σy, which are independent of the same difference: V = r·v, U = p²·V and C = -p·V.
 
 **Intervals.** The lower end is found by going down to the first child at whose end R_k ≥ -z·sd, the upper end by going
 down to the last child at whose beginning R_k < z·sd, z being the normal quantile of the confidence. The true R is not
@@ -129,7 +129,7 @@ class GroupedDistribution(OfHistograms):
         every = Histograms.of(histograms)
         together = max(1, _DESCENTS_AT_ONCE // (2 * len(quantiles)))
         ends = [
-            _Descents(self, every[start : start + together], quantiles).ends()
+            _Descents(self, every.take(range(len(every))[start : start + together]), quantiles).ends()
             for start in range(0, len(every), together)
         ]
         bounds = np.concatenate([np.zeros((0, len(quantiles), 2), dtype=np.int64), *ends])
@@ -233,33 +233,28 @@ class _Descents:
         start = np.zeros(len(self._group), dtype=np.int64) if node is None else node.start
         noisy, exists = self._children(start, width)
         variance, present = self._law.noise.variance, exists.sum(axis=1)
-        inside = np.minimum(np.arange(self._law.children + 1), present[:, None])
         if node is None:
-            parts, upto, p = noisy, _cumulated(noisy), self._fraction[:, None]
-            values = upto - p * upto[:, -1:]  # R = (weight up to y) - p·(all weight)
-            # k children enter with factor 1-p, the others with -p; their noises are independent.
-            spread = variance * ((1 - p) ** 2 * inside + p**2 * (present[:, None] - inside))
-        else:
-            # Consistency: the children are shifted equally so that they add up to the parent's estimate P.
-            missing = (node.weight - noisy.sum(axis=1)) / present
-            parts = np.where(exists, noisy + missing[:, None], 0.0)
-            values = node.before[:, None] + _cumulated(parts)
-            share = inside / present[:, None]
-            # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r) (module docstring).
-            spread = (
-                node.before_variance[:, None]
-                + 2 * share * node.covariance[:, None]
-                + share**2 * node.weight_variance[:, None]
-                + variance * inside * (1 - share)
-            )
+            total, p = noisy.sum(axis=1), self._fraction
+            spread_of_total = variance * present
+            node = _Node(start, -p * total, total, p**2 * spread_of_total, spread_of_total, -p * spread_of_total)
+        inside = np.minimum(np.arange(self._law.children + 1), present[:, None])
+        # Consistency: the children are shifted equally so that they add up to the parent's estimate P.
+        missing = (node.weight - noisy.sum(axis=1)) / present
+        parts = np.where(exists, noisy + missing[:, None], 0.0)
+        upto = np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)
+        values, share = node.before[:, None] + upto, inside / present[:, None]
+        # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r) (module docstring).
+        spread = (
+            node.before_variance[:, None]
+            + 2 * share * node.covariance[:, None]
+            + share**2 * node.weight_variance[:, None]
+            + variance * inside * (1 - share)
+        )
         spread = np.maximum(spread, 0.0)
         child = self._child(values, spread, present)
-        if node is None:
-            weight_variance, covariance = np.full(len(child), variance), -self._fraction * variance
-        else:
-            weight_variance = variance * (1 - 1 / present) + node.weight_variance / present**2
-            passed = child * node.weight_variance / present**2
-            covariance = node.covariance / present + passed - variance * child / present
+        weight_variance = variance * (1 - 1 / present) + node.weight_variance / present**2
+        passed = child * node.weight_variance / present**2
+        covariance = node.covariance / present + passed - variance * child / present
         rows = np.arange(len(child))
         return _Node(
             start=start + child * width,
@@ -280,8 +275,3 @@ class _Descents:
         short = (values - slack < 0)[:, :-1] & (np.arange(values.shape[1] - 1) <= last[:, None])  # where each begins
         upper = np.where(short.any(axis=1), short.shape[1] - 1 - np.argmax(short[:, ::-1], axis=1), last)
         return np.minimum(np.where(self._upper, upper, lower), last)
-
-
-def _cumulated(parts: Floats) -> Floats:
-    """Return sums before each column, and after the last."""
-    return np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)

@@ -20,13 +20,10 @@ multiple and the exact bounds are at least p_{n-1}; the other two constraints fo
 **Threshold.** Splitting ε over k keys makes the above linear in k; noise grows with √k only. A key with n ≥ 1 units is
 shown if n + Z ≥ T, Z discrete Gaussian. Between neighbours at most k counts differ, each by 1. Keys that both have are
 post-processed Gaussian counts: k/2σ²-zCDP. A key that only one of them has there has n = 1, and is shown with
-probability P[Z ≥ T-1] ≤ P[N(0,σ²) ≥ T-2] (Canonne, Kamath, Steinke 2020, Proposition 25). With T = 2 + ⌈σz⌉ and Mills'
-bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with probability at most δ. Together:
-δ-approximate k/2σ²-zCDP.
+probability P[Z ≥ T-1] ≤ P[N(0,σ²) ≥ T-2] (Canonne, Kamath, Steinke 2020, Proposition 25). With T = 2 + ⌈σz⌉ and
+P[N(0,1) > z] ≤ δ/k this happens to one of the k keys with probability at most δ. Together: δ-approximate k/2σ²-zCDP.
 
 >>> chosen = KeySelection(epsilon=1, delta="1e-5")
->>> chosen.release(np.array([0, 1000])).tolist()               # how many units have each key
-[False, True]
 >>> chosen.error(0.5), chosen.error(0.95)                      # units with which a key is shown so often
 (12, 14)
 """
@@ -48,7 +45,8 @@ from hush import noise
 from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
 from hush.core.numbers import assign
-from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
+from hush.core.rounding import ball, certified, fraction_down
+from hush.mechanisms.base import ReadableRepr, confidence_level, normal_quantile, ordinary
 from hush.mechanisms.grouped.base import Contribution
 from hush.mechanisms.grouped.noise import GroupedGaussian
 
@@ -136,15 +134,8 @@ class KeyThreshold:
     @property
     def threshold(self) -> int:
         """T: a key of one unit passes it with probability at most δ/keys."""
-        goal = math.log(self.delta.numerator) - math.log(self.delta.denominator) - math.log(self.keys)
-        # Mills: P[N > z] ≤ e^(-z²/2)/(z√2π), which falls with z. Bisection returns the upper end of a bracket of 2⁻¹⁰;
-        # the 1e-9 covers the float error of the logarithms.
-        low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
-        while high - low > 2.0**-10:
-            z = (low + high) / 2
-            low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
-        # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2]; the product is rounded up by more than its float error.
-        return 2 + math.ceil(float(self.sigma) * high * (1 + 1e-12))
+        # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2].
+        return 2 + math.ceil(self.sigma * normal_quantile(self.delta / self.keys))
 
     @property
     def event(self) -> Event:
@@ -176,7 +167,8 @@ def keep_probabilities(epsilon: Fraction, delta: Fraction, keys: int) -> tuple[F
     """Return p_0, p_1, … up to the first that is 1; beyond it all are 1. A neighbour changes ``keys`` keys."""
     slip = int(delta / keys * _DENOMINATOR)
     # A smaller ε is safe: beyond 64 the table is that of 64.
-    raised = _exponential(min(epsilon / keys, Fraction(64)))
+    step = min(epsilon / keys, Fraction(64))
+    raised = int(fraction_down(certified(lambda: ball(step).exp(), bits=240)) * _DENOMINATOR)
     now, table = 0, [0]
     while now < _DENOMINATOR:
         # ⌊p·e^ε⌋ + δ and 1 - ⌈(1 - p - δ)·e^{-ε}⌉ in multiples of 2⁻¹²⁰: both are rounded down, the safe side.
@@ -196,13 +188,3 @@ def units_needed(epsilon: Fraction, delta: Fraction, keys: int) -> float:
     step, slip = min(float(epsilon / keys), 64.0), float(delta / keys)
     needed = math.log1p(math.expm1(step) / (2 * slip)) / step
     return math.inf if delta * _DENOMINATOR < 2 * keys or 2 * needed > 0.99 * LONGEST else needed
-
-
-def _exponential(x: Fraction) -> int:
-    """Return at most e^x, in 2⁻¹²⁰: a Taylor sum of positive terms, each rounded down."""
-    scaled = int(x * _DENOMINATOR)
-    term = total = _DENOMINATOR
-    for k in range(1, 40 + 8 * (int(x) + 1)):
-        term = term * scaled // (_DENOMINATOR * k)
-        total += term
-    return total

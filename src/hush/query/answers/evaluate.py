@@ -19,9 +19,8 @@ shown.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,12 +32,15 @@ from hush.query.answers.tree import (
     Asked,
     Computed,
     Matched,
+    Meaning,
+    Meanings,
     Qualified,
     Regrouped,
     Sorted,
     Stacked,
     Window,
     Windowed,
+    meanings,
 )
 from hush.query.answers.windows import (
     Flags,
@@ -57,7 +59,7 @@ from hush.query.functions.record import Array, as_array, key_array, nulls, objec
 from hush.query.plan import errs, is_count
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import Plan
-from hush.query.relations import Frame
+from hush.query.relations import Frame, sources
 from hush.query.released import Ends, enclose, evaluate, folds, least_widths, possible_widths, unsettled
 from hush.query.released import noisy as made_of_aggregates
 from hush.query.types import Kind, Type
@@ -120,8 +122,6 @@ class AnswerCells:
     values: Array
     raw: Sequence[Any] | None = None
     """The values as they were released; whole numbers are exact."""
-    meaning: Mapping[int, tuple[int, Expression]] = field(default_factory=dict)
-    """For each source of rows: a part, and the column as an expression over the outputs of that part."""
     truths: Callable[[], Array | None] = lambda: None
     """Plausible truths, a row for each draw; None where there are none."""
     ends: Callable[[], Ends] | None = None
@@ -143,7 +143,7 @@ class AnswerCells:
             # NULL stands for any value, so its ends are infinite
             return np.where(lost, -np.inf, low[rows]), np.where(lost, np.inf, high[rows])
 
-        return AnswerCells(self.type, self.noisy, values, raw, self.meaning, truths, ends)
+        return AnswerCells(self.type, self.noisy, values, raw, truths, ends)
 
     @property
     def known_ends(self) -> Ends:
@@ -169,8 +169,6 @@ class AnswerRows:
     """Rows of answers: the rows shown, and all rows that could be shown without noise."""
 
     columns: dict[str, AnswerCells]
-    source: Places
-    """The number of a row's source: rows with one number are made from groups of the same parts."""
     places: dict[int, Places]
     """For each part, by its number, the group that a row comes from; -1 for none."""
     shown: Flags
@@ -201,7 +199,6 @@ class AnswerRows:
         every = np.ones(len(rows), dtype=bool)
         return AnswerRows(
             columns={name: cells.take(rows) for name, cells in self.columns.items()},
-            source=self.source[rows],
             places={part: groups[rows] for part, groups in self.places.items()},
             shown=every,
             surely=self.surely[rows],
@@ -231,7 +228,6 @@ class Composer:
         self._plan, self._groups = plan, groups
         self._parts: list[tuple[GroupValues, dict[str, AnswerCells]]] = []
         """The groups that `Asked` nodes read, and the columns that they release."""
-        self._sources = itertools.count(1)
         numbers = sum(len(each) * max(len(each.plan.estimators), 1) for each in groups.values())
         self._missing = (1 - plan.confidence) / max(numbers, 1)
         """The error probability of each number's wider interval; with it all hold at once (Bonferroni)."""
@@ -242,20 +238,25 @@ class Composer:
     def columns(self) -> tuple[EvaluatedColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        columns = []
+        outputs = {number: each.outputs for number, each in self._groups.items()}
+
+        def meant(node: AnswerTable) -> Meanings:
+            return meanings(node, list(map(meant, sources(node))), outputs)
+
+        known, columns = meant(self._plan.question.table), []
         for name, unique in self._plan.question.outputs:
             cells = table.columns[unique]
-            meanings = [(self._parts[part][0].plan, expression) for part, expression in cells.meaning.values()]
+            meaning = known.get(unique, {})
+            read = [(self._parts[part][0].plan, each.expression) for part, each in meaning.items() if each is not None]
             # values that are no numbers have half-widths too if they are quantiles of dates
-            has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in meanings)
-            all_known = cells.noisy and bool(meanings) and len(meanings) == len(set(table.source.tolist()))
+            has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in read)
             columns.append(
                 EvaluatedColumn(
                     name=name,
                     kind=cells.type.kind,
                     values=cells.values.tolist() if cells.raw is None else cells.raw,
-                    errors=tuple(self._widths(table, cells)) if cells.noisy and has_widths else None,
-                    counts=all_known and all(is_count(expression, plan) for plan, expression in meanings),
+                    errors=tuple(self._widths(table, cells, meaning)) if cells.noisy and has_widths else None,
+                    counts=cells.noisy and 0 < len(read) == len(meaning) and all(is_count(e, plan) for plan, e in read),
                 )
             )
         return tuple(columns)
@@ -286,32 +287,26 @@ class Composer:
         """Return the released groups of a question, summed to coarser groups where the node says so."""
         groups = self._groups[node.question]
         names = [name for name, _ in self._plan.question.questions[node.question].outputs]
-        number, source = len(self._parts), next(self._sources)
+        number = len(self._parts)
         if node.added_up is not None:
             groups = groups.added_up(node.added_up)
-        released = {
-            name: self._released(groups, source, number, output)
-            for name, output in zip(names, groups.outputs, strict=True)
-            if node.added_up is None or not made_of_aggregates(output)
-        }
-        if node.added_up is None:
-            columns = {column.name: released[column.name] for column in node.columns}
-        else:
+        expressions: dict[str, Expression] = dict(zip(names, groups.outputs, strict=True))
+        if node.added_up is not None:
             question = groups.plan.question
-            expressions = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
-            expressions += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
-            columns = {
-                column.name: self._released(groups, source, number, expression)
-                for column, expression in zip(node.columns, expressions, strict=True)
-            }
+            sums = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
+            sums += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
+            expressions = {name: output for name, output in expressions.items() if not made_of_aggregates(output)}
+            expressions |= {column.name: each for column, each in zip(node.columns, sums, strict=True)}
+        released = {name: self._released(groups, expression) for name, expression in expressions.items()}
+        columns = {column.name: released[column.name] for column in node.columns}
         self._parts.append((groups, released))
         every, rows = np.ones(len(groups), dtype=bool), np.arange(len(groups))
-        return AnswerRows(columns, np.full(len(groups), source), {number: rows}, every, every, every, rows)
+        return AnswerRows(columns, {number: rows}, every, every, every, rows)
 
-    def _released(self, groups: GroupValues, source: int, number: int, expression: Expression) -> AnswerCells:
+    def _released(self, groups: GroupValues, expression: Expression) -> AnswerCells:
         raw, noisy = groups.values(expression), made_of_aggregates(expression)
         values = (as_array if noisy else key_array)(raw, expression.type.kind)
-        cells = AnswerCells(expression.type, noisy, values, raw, {source: (number, expression)})
+        cells = AnswerCells(expression.type, noisy, values, raw)
         if noisy and isinstance(expression, Released):
             cells.truths = lambda: groups.truths(self._draws).get(expression.index)
             if expression.type.kind.numeric and not isinstance(
@@ -354,7 +349,7 @@ class Composer:
         plain, size = with_columns(expression, over), table.size
         keys, answers = ([cells.values for cells in side.values()] for side in (public, noisy))
         values = np.array(np.broadcast_to(evaluate(plain, keys, answers), (size,)))
-        result = AnswerCells(expression.type, bool(noisy), values, meaning=_meaning(expression, used))
+        result = AnswerCells(expression.type, bool(noisy), values)
         if not noisy:
             return result
 
@@ -415,6 +410,7 @@ class Composer:
     # across rows
 
     def _window(self, table: AnswerRows, window: Window) -> AnswerCells:
+        """Return a window function over the frames of the rows that are shown."""
         partition = [self._cells(table, each) for each in window.partition]
         order = [self._cells(table, ordering.by) for ordering in window.order]
         rows = table.order
@@ -424,18 +420,7 @@ class Composer:
         ]
         by = combined([codes(cells.values[rows]) for cells in partition], len(rows))
         frames = Structure.of(by, combined(ranks, len(rows)), frame=window.frame, ordered=bool(order))
-        return self._over(table, window, frames, partition, order)
-
-    def _over(
-        self,
-        table: AnswerRows,
-        window: Window,
-        frames: Structure,
-        partition: Sequence[AnswerCells],
-        order: Sequence[AnswerCells],
-    ) -> AnswerCells:
-        """Return a window function over the frames of the rows that are shown; its partition and order are given."""
-        rows, argument = table.order, None if window.argument is None else self._cells(table, window.argument)
+        argument = None if window.argument is None else self._cells(table, window.argument)
 
         def over_frames(values: Array | None, kind: str = window.kind) -> Array:
             """Return the window's values of the rows that are shown, at their places among all rows."""
@@ -496,16 +481,15 @@ class Composer:
                 name: AnswerCells(fold.type, True, np.array([0.0 if fold.kind.startswith("count") else np.nan]))
                 for name, fold in node.folds
             }
-            single, source = np.ones(1, dtype=bool), np.array([next(self._sources)])
-            return AnswerRows(columns, source, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
+            single = np.ones(1, dtype=bool)
+            return AnswerRows(columns, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
         rows = table.order
-        frames = Structure.of(by[rows], np.zeros(len(rows), dtype=np.int64), frame=None, ordered=False)
         first = np.zeros(groups, dtype=np.int64)  # a row of each group: the first that is shown, or any
         first[by[::-1]] = np.arange(table.size)[::-1]
         first[by[rows][::-1]] = rows[::-1]
         columns = {name: cells.take(first) for (name, _), cells in zip(node.keys, keys, strict=True)}
         for name, fold in node.folds:  # a window over the whole group has its value in every row
-            cells = self._over(table, Window(kind=fold.kind, argument=fold.argument), frames, keys, ()).take(first)
+            cells = self._window(table, fold).take(first)
             if fold.kind == "count":  # of a group without a row that is shown
                 cells.values = np.nan_to_num(cells.values)
             if fold.kind not in {"sum", "avg"}:
@@ -519,7 +503,6 @@ class Composer:
             )
         return AnswerRows(
             columns=columns,
-            source=np.full(groups, next(self._sources)),
             places={},
             shown=shown,
             surely=surely,
@@ -535,12 +518,6 @@ class Composer:
     def _matched(self, left: AnswerRows, right: AnswerRows, node: Matched) -> AnswerRows:
         sides = tuple(zip((left, right), _matched_rows(left, right, node), strict=True))
         size = len(sides[0][1])
-        # rows that are made of the same sources on both sides have one source
-        pairs = combined(
-            [np.where(rows < 0, -1, table.source[np.maximum(rows, 0)] if table.size else -1) for table, rows in sides],
-            size,
-        )
-        fresh = {pair: next(self._sources) for pair in np.unique(pairs).tolist()}
         columns: dict[str, AnswerCells] = {}
         surely = np.ones(size, dtype=bool)
         for table, rows in sides:
@@ -551,19 +528,10 @@ class Composer:
                     columns[name] = AnswerCells(cells.type, cells.noisy, empty)
                 continue
             surely &= np.where(missing, not table.gaps, table.surely[present])
-            sources = {pair: set(table.source[present[(pairs == pair) & ~missing]].tolist()) for pair in fresh}
-            for name, cells in table.columns.items():
-                columns[name] = cells.take(present, missing=missing)
-                columns[name].meaning = {
-                    fresh[pair]: cells.meaning[source]
-                    for pair, before in sources.items()
-                    for source in before
-                    if source in cells.meaning
-                }
+            columns |= {name: cells.take(present, missing=missing) for name, cells in table.columns.items()}
         every = np.ones(size, dtype=bool)
         return AnswerRows(
             columns=columns,
-            source=np.array([fresh[pair] for pair in pairs.tolist()], dtype=np.int64),
             places={
                 part: np.where(rows < 0, -1, groups[np.maximum(rows, 0)] if len(groups) else -1)
                 for table, rows in sides
@@ -589,7 +557,6 @@ class Composer:
                 column.name: _stacked_cells([cells[index] for cells in lists], column.type, noisy=column.noisy)
                 for index, column in enumerate(node.columns)
             },
-            source=np.concatenate([table.source for table in tables]),
             places={
                 part: np.concatenate([table.places.get(part, np.full(table.size, -1)) for table in tables])
                 for part in parts
@@ -602,16 +569,18 @@ class Composer:
             gaps=any(table.gaps for table in tables),
         )
 
-    def _widths(self, table: AnswerRows, cells: AnswerCells) -> list[float | None]:
+    def _widths(
+        self, table: AnswerRows, cells: AnswerCells, meaning: Mapping[int, Meaning | None]
+    ) -> list[float | None]:
         outside = (1 - self._plan.confidence) * table.level
         widths = np.full(table.size, None, dtype=object)
         unknown = np.ones(table.size, dtype=bool)
         # 1. functions of one group of one question
-        for source, (part, expression) in cells.meaning.items():
+        for part, each in meaning.items():
             groups = table.places.get(part, np.full(table.size, -1))
-            rows = np.flatnonzero((table.source == source) & (groups >= 0))
-            if len(rows):
-                widths[rows] = self._parts[part][0].widths(expression, groups[rows], 1 - outside)
+            rows = np.flatnonzero(groups >= 0)
+            if len(rows) and each is not None:
+                widths[rows] = self._parts[part][0].widths(each.expression, groups[rows], 1 - outside)
                 unknown[rows] = False
         rows = np.flatnonzero(unknown)
         if not len(rows) or not cells.type.kind.numeric:
@@ -627,19 +596,6 @@ class Composer:
         return widths.tolist()
 
 
-def _meaning(expression: Expression, used: Mapping[str, AnswerCells]) -> dict[int, tuple[int, Expression]]:
-    """Return, for each source, the part and the expression over its outputs; sources that mix parts are left out."""
-    if not used:
-        return {}
-    meanings: dict[int, tuple[int, Expression]] = {}
-    for source in set.intersection(*(set(cells.meaning) for cells in used.values())):
-        parts = {cells.meaning[source][0] for cells in used.values()}
-        if len(parts) == 1:
-            over = {name: cells.meaning[source][1] for name, cells in used.items()}
-            meanings[source] = parts.pop(), with_columns(expression, over)
-    return meanings
-
-
 def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) -> AnswerCells:
     """Return one column from several, stacked as by UNION ALL."""
     values = [
@@ -649,7 +605,6 @@ def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) ->
         for each in cells
     ]
     raw = [value for each in cells for value in (each.values.tolist() if each.raw is None else each.raw)]
-    meaning = {source: known for each in cells for source, known in each.meaning.items()}
 
     def truths() -> Array | None:
         simulated = [each.truths() if each.noisy else None for each in cells]
@@ -665,7 +620,7 @@ def _stacked_cells(cells: Sequence[AnswerCells], type_: Type, *, noisy: bool) ->
         low, high = zip(*(each.known_ends for each in cells), strict=True)
         return np.concatenate(low), np.concatenate(high)
 
-    return AnswerCells(type_, noisy, np.concatenate(values), raw, meaning, truths, ends)
+    return AnswerCells(type_, noisy, np.concatenate(values), raw, truths, ends)
 
 
 def _matched_rows(left: AnswerRows, right: AnswerRows, node: Matched) -> tuple[Places, Places]:

@@ -24,7 +24,6 @@ from hush.query.answers.tree import (
     AnswerTable,
     Asked,
     Composed,
-    Computed,
     Meanings,
     Stacked,
     chosen_by_noise,
@@ -180,8 +179,7 @@ def _added_up(question: Composed) -> Composed:
     for node in walk(question.table):
         levels: set[int] = set()
         if isinstance(node, Stacked) and node.levels:  # of one ROLLUP
-            inner = (source.source if isinstance(source, Computed) else source for source in node.sources)
-            levels = {level.question for level in inner if isinstance(level, Asked)}
+            levels = {level.question for level in walk(node) if isinstance(level, Asked)}
         for number in levels:
             coarse = questions[number]
             # the sum of the groups of a finer level, if these are all public and released
@@ -233,11 +231,14 @@ def _refines(fine: Question, coarse: Question) -> bool:
 def widest_error(plan: ComposedPlan, name: str) -> float | None:
     """Return the widest half-width of a column that is made of counts and sums, row by row; None if it is not known."""
     question, widths = plan.question, []
+    outputs = {number: [output for _, output in each.outputs] for number, each in enumerate(question.questions)}
 
     def known(table: AnswerTable) -> Meanings:
-        return meanings(table, list(map(known, sources(table))), question.questions)
+        return meanings(table, list(map(known, sources(table))), outputs)
 
-    for meaning in known(question.table).get(name, ()):
+    for meaning in known(question.table).get(name, {}).values():
+        if meaning is None or not meaning.always:
+            return None
         part, times = plan.parts[meaning.question], 1
         for index, domain in enumerate(part.exact_query.domains or ()):
             if meaning.added_up is not None and index not in meaning.added_up:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
@@ -74,24 +75,7 @@ class Window:
         """The type of its values."""
         if self.kind in {"percent_rank", "cume_dist"}:
             return DECIMAL
-        return INTEGER if self.kind in RANKS else Fold(kind=self.kind, argument=self.argument).type
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
-    """An aggregate over rows of answers."""
-
-    kind: str
-    argument: Expression | None = None
-
-    def mapped(self, change: Callable[[Expression], Expression]) -> Fold:
-        """Return the aggregate of the changed argument."""
-        return self if self.argument is None else replace(self, argument=change(self.argument))
-
-    @property
-    def type(self) -> Type:
-        """The type of its values."""
-        if self.kind.startswith("count") or self.argument is None:
+        if self.kind in RANKS or self.kind.startswith("count") or self.argument is None:
             return INTEGER
         kind = self.argument.type.kind
         if self.kind in {"sum", "avg"}:
@@ -139,7 +123,8 @@ class Regrouped:
 
     source: AnswerTable
     keys: tuple[Named, ...]
-    folds: tuple[tuple[str, Fold], ...]
+    folds: tuple[tuple[str, Window], ...]
+    """Aggregates, as windows that are parted by the keys."""
     whole: bool = False
     """Whether there are no keys because none were asked for: then there is one row, even of no rows."""
 
@@ -245,7 +230,7 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
             # a sum over rows that noise chose, or grouped by a noisy key, is noisy even of public numbers
             by_noise = chosen_before or any(columns_in(each) & noisy for _, each in table.keys)
             keys = (_named(name, each.type, columns_in(each) & noisy) for name, each in table.keys)
-            folds = (_named(name, each.type, by_noise or used([each.argument]) & noisy) for name, each in table.folds)
+            folds = (_named(name, each.type, by_noise or used(each.expressions) & noisy) for name, each in table.folds)
             return (*keys, *folds), chosen_before
 
 
@@ -269,75 +254,66 @@ class Meaning(NamedTuple):
     question: int
     added_up: tuple[int, ...] | None
     """The keys that remain where groups are summed, as in `Asked`."""
-    side: str
-    """Which sides of joins it comes from, where both sides read the question: a row has two of its groups then."""
     expression: Expression
     optional: bool = False
     """Whether an outer join may leave the question out of a row."""
+    always: bool = True
+    """Whether the column is NULL in rows that leave the question out, as the question's outputs are."""
 
 
-Meanings = Mapping[str, tuple[Meaning, ...]]
-"""The meaning of each column that has one; of stacked tables, that in each of them."""
+Meanings = Mapping[str, Mapping[int, Meaning | None]]
+"""What each column means in rows that read a question: by the number of its `Asked` among those of the table.
+
+None stands for more than one group of one question.
+"""
 
 
-def meanings(table: AnswerTable, inside: Sequence[Meanings], questions: Sequence[Question]) -> Meanings:
-    """Return the meaning of each column of a table, given those of the columns of its sources."""
+def meanings(table: AnswerTable, inside: Sequence[Meanings], outputs: Mapping[int, Sequence[Expression]]) -> Meanings:
+    """Return the meaning of each column of a table, given those of its sources and the outputs of the questions."""
     match table:
         case Asked():
-            outputs = [output for _, output in questions[table.question].outputs]
+            released = outputs[table.question]
             if table.added_up is not None:
                 places = [("key", key) for key in table.added_up]
                 places += [("aggregate", index) for index in range(len(table.columns) - len(places))]
                 pairs = zip(places, table.columns, strict=True)
-                outputs = [Released(source, index, column.type) for (source, index), column in pairs]
-            return {
-                column.name: (Meaning(table.question, table.added_up, "", output),)
-                for column, output in zip(table.columns, outputs, strict=False)
-            }
+                released = [Released(source, index, column.type) for (source, index), column in pairs]
+            named = zip(table.columns, released, strict=False)
+            return {column.name: {0: Meaning(table.question, table.added_up, output)} for column, output in named}
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():
             return {name: meaning_of(expression, inside[0]) for name, expression in table.columns}
-        case Stacked():
-            in_each = zip(*(source.values() for source in inside), strict=True)
-            pairs_of = zip(table.columns, in_each, strict=True)
-            return {column.name: sum(known, ()) if all(known) else () for column, known in pairs_of}
-        case Matched():
-            read = [{each.question for known in side.values() for each in known} for side in inside]
-            both, outer = read[0] & read[1], (table.how == "full", table.how in {"left", "full"})
-            return {
-                name: tuple(
-                    each._replace(
-                        side=each.side + mark if each.question in both else each.side,
-                        optional=each.optional or left_out,
-                    )
-                    for each in known
-                )
-                for side, mark, left_out in zip(inside, "lr", outer, strict=True)
-                for name, known in side.items()
-            }
         case Regrouped():
             return {}
+    counts = (sum(isinstance(node, Asked) for node in walk(source)) for source in sources(table))
+    columns: dict[str, dict[int, Meaning | None]] = {}
+    for number, (first, side) in enumerate(zip(accumulate(counts, initial=0), inside, strict=False)):
+        left_out = isinstance(table, Matched) and table.how in ({"full"}, {"left", "full"})[number]
+        names = side if isinstance(table, Matched) else [column.name for column in table.columns]
+        for name, known in zip(names, side.values(), strict=True):
+            column = columns.setdefault(name, {})
+            for part, meaning in (known or {0: None}).items():
+                column[first + part] = meaning and meaning._replace(optional=meaning.optional or left_out)
+    return columns
 
 
-def meaning_of(expression: Expression, known: Meanings) -> tuple[Meaning, ...]:
-    """Return the meaning of an expression over columns; nothing if they are of several questions or groups.
-
-    Nothing, too, where an outer join may leave the question out, and the expression is not NULL then, as its outputs
-    are.
-    """
+def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning | None]:
+    """Return the meaning of an expression over columns."""
     if isinstance(expression, Column):
-        return known.get(expression.name, ())
-    used_meanings = {name: known.get(name, ()) for name in sorted(columns_in(expression))}
-    if any(len(each) != 1 for each in used_meanings.values()):
-        return ()
-    single = {name: each[0] for name, each in used_meanings.items()}
-    optional = any(each.optional for each in single.values())
-    if len({each[:3] for each in single.values()}) != 1 or (optional and not _null_of_null(expression)):
-        return ()
-    question, added_up, side = next(iter(single.values()))[:3]
-    over = with_columns(expression, {name: each.expression for name, each in single.items()})
-    return (Meaning(question, added_up, side, over, optional),)
+        return known.get(expression.name, {})
+    columns = {name: known.get(name, {}) for name in sorted(columns_in(expression))}
+    meant: dict[int, Meaning | None] = {}
+    for part in sorted(set[int]().union(*columns.values())):
+        single = {name: each for name, column in columns.items() if (each := column.get(part)) is not None}
+        meant[part] = None
+        if len(single) == len(columns):
+            first, *_ = single.values()
+            optional = any(each.optional for each in single.values())
+            always = all(each.always for each in single.values()) and (not optional or _null_of_null(expression))
+            over = with_columns(expression, {name: each.expression for name, each in single.items()})
+            meant[part] = Meaning(first.question, first.added_up, over, optional, always)
+    return meant
 
 
 _SKIPPING_NULL = {Op.AND, Op.OR, Op.CASE, Op.COALESCE, Op.LEAST, Op.GREATEST}

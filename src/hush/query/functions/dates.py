@@ -44,15 +44,15 @@ UNITS = {
 }  # fmt: skip
 """For each unit of time its component of an interval (months, days, microseconds), and its size there."""
 
-DATE_UNITS = {"year": (365, 366), "quarter": (90, 92), "month": (28, 31), "week": (7, 7), "day": (1, 1)}
-"""Units to which a date may be truncated, with the days of the shortest and of the longest."""
+DATE_UNITS = {"year": 365, "quarter": 90, "month": 28, "week": 7, "day": 1}
+"""Units to which a date may be truncated, with the days of the shortest."""
 TIME_UNITS = {unit: size for unit, (component, size) in UNITS.items() if component == 2}
 """Further units to which a timestamp may be truncated, in microseconds."""
 _PARTS = {
     Op.QUARTER: (1, 4), Op.MONTH: (1, 12), Op.WEEK: (1, 53), Op.DAY_OF_YEAR: (1, 366), Op.DAY: (1, 31),
     Op.DAY_OF_WEEK: (0, 6), Op.HOUR: (0, 23), Op.MINUTE: (0, 59), Op.SECOND: (0, 59),
 }  # fmt: skip
-_TIMES = {Op.HOUR, Op.MINUTE, Op.SECOND}
+_TIMES = (Kind.DATE, Kind.TIMESTAMP)
 _DATES = (position(dt.date.min), position(dt.date.max))
 _MOMENTS = (_DATES[0] * MICROSECONDS, (_DATES[1] + 1) * MICROSECONDS - 1)
 _LAST_MOMENT = (_DATES[1] + 1) * MICROSECONDS - 10**6
@@ -146,15 +146,14 @@ def _days(type_: Type) -> tuple[dt.date | None, dt.date | None]:
 
 
 def _part(op: Op, arguments: Arguments) -> Type:
-    """Return the type of a part of a date, such as YEAR(d) or DAYOFWEEK(d): a whole number within its bounds."""
-    need(op, arguments, Kind.DATE, Kind.TIMESTAMP)
-    type_ = arguments[0].type
+    """Return the type of a part of a date, as YEAR(d) or DAYOFWEEK(d): a whole number within its bounds."""
+    (type_,) = need(op, arguments, *_TIMES)
     first, last = _days(type_)
     if op is Op.YEAR:
         span = Interval.of(Fraction(first.year) if first else None, Fraction(last.year) if last else None)
         return number(Kind.INTEGER, span, nullable=type_.nullable)
     low, high = _PARTS[op]
-    if op in _TIMES and type_.kind is Kind.DATE:
+    if op in {Op.HOUR, Op.MINUTE, Op.SECOND} and type_.kind is Kind.DATE:
         high = 0
     if first and last and first.year == last.year and op in {Op.QUARTER, Op.MONTH}:
         months = (first.month, last.month)
@@ -176,44 +175,35 @@ def truncate(day: dt.date, unit: str) -> dt.date:
 
 def _truncated(op: Op, arguments: Arguments) -> Type:
     """TRUNCATE_DATE: a date, with all dates there can be listed if they are few."""
-    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
+    (type_,) = need(op, arguments[1:], *_TIMES)
     unit = literal_text(op, arguments[0], "unit")
     if unit not in DATE_UNITS:
         raise QuestionError(f"A date is truncated to {', '.join(DATE_UNITS)}; got {unit[:40]!r}.")
-    type_ = arguments[1].type
     first, last = _days(type_)
     low = position(truncate(first, unit)) if first else None
     high = position(truncate(last, unit)) if last else None
-    values = None
-    shortest, longest = DATE_UNITS[unit]
+    values, shortest = None, DATE_UNITS[unit]
     if first and last and (last - first).days // shortest < MAX_VALUES:
-        starts: list[dt.date] = []
-        day = truncate(first, unit)
-        while day <= last and len(starts) <= MAX_VALUES:
-            starts.append(day)
-            if day.toordinal() + longest > dt.date.max.toordinal():
-                break
-            day = truncate(day + dt.timedelta(longest), unit)
+        # each has a day among these
+        ordinals = [*range(first.toordinal(), last.toordinal(), shortest), last.toordinal()]
+        starts = dict.fromkeys(truncate(dt.date.fromordinal(ordinal), unit) for ordinal in ordinals)
         values = tuple(starts) if len(starts) <= MAX_VALUES else None
     return Type(Kind.DATE, type_.nullable, low, high, Fraction(1), values)
 
 
 def _truncated_time(op: Op, arguments: Arguments) -> Type:
     """TRUNCATE_TIME: a timestamp, with all there can be listed if they are few."""
-    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
+    (type_,) = need(op, arguments[1:], *_TIMES)
     name = literal_text(op, arguments[0], "unit")
     if name not in TIME_UNITS:
         raise QuestionError(f"A time is truncated to {', '.join(TIME_UNITS)}; got {name[:40]!r}.")
     unit = TIME_UNITS[name]
-    type_ = arguments[1].type
     scale = 1 if type_.kind is Kind.TIMESTAMP else MICROSECONDS
-    low, high = (None if end is None else end * scale // unit * unit for end in (type_.lower, type_.upper))
-    lower, upper = (None if end is None else Fraction(end) for end in (low, high))
+    low, high = (None if end is None else Fraction(end * scale // unit * unit) for end in (type_.lower, type_.upper))
     values = None
     if low is not None and high is not None and (high - low) // unit < MAX_VALUES:
-        places = range(int(low), int(high) + 1, unit)
-        values = tuple(at_position(Kind.TIMESTAMP, Fraction(place)) for place in places)
-    return Type(Kind.TIMESTAMP, type_.nullable, lower, upper, Fraction(1), values)
+        values = tuple(at_position(Kind.TIMESTAMP, Fraction(at)) for at in range(int(low), int(high) + 1, unit))
+    return Type(Kind.TIMESTAMP, type_.nullable, low, high, Fraction(1), values)
 
 
 def _made(op: Op, arguments: Arguments) -> Type:
@@ -227,29 +217,18 @@ def _made(op: Op, arguments: Arguments) -> Type:
     return Type(Kind.DATE, True, position(dt.date(first, 1, 1)), position(dt.date(last, 12, 31)), Fraction(1))
 
 
-_WRITTEN: dict[str, Callable[[dt.datetime], str]] = {
+_NAMED: dict[str, Callable[[dt.datetime], str]] = {
     "Y": lambda moment: f"{moment.year:04d}",
-    "y": lambda moment: f"{moment.year % 100:02d}",
-    "m": lambda moment: f"{moment.month:02d}",
-    "d": lambda moment: f"{moment.day:02d}",
-    "j": lambda moment: f"{moment.timetuple().tm_yday:03d}",
-    "H": lambda moment: f"{moment.hour:02d}",
-    "I": lambda moment: f"{(moment.hour + 11) % 12 + 1:02d}",
-    "p": lambda moment: "AM" if moment.hour < 12 else "PM",
-    "M": lambda moment: f"{moment.minute:02d}",
-    "S": lambda moment: f"{moment.second:02d}",
-    "f": lambda moment: f"{moment.microsecond:06d}",
+    "G": lambda moment: f"{moment.isocalendar()[0]:04d}",
     "A": lambda moment: WEEKDAYS[moment.weekday()],
     "a": lambda moment: WEEKDAYS[moment.weekday()][:3],
     "B": lambda moment: MONTHS[moment.month - 1],
     "b": lambda moment: MONTHS[moment.month - 1][:3],
-    "u": lambda moment: str(moment.isoweekday()),
-    "w": lambda moment: str(moment.isoweekday() % 7),
-    "G": lambda moment: f"{moment.isocalendar()[0]:04d}",
-    "V": lambda moment: f"{moment.isocalendar()[1]:02d}",
-    "%": lambda _: "%",
+    "p": lambda moment: "AM" if moment.hour < 12 else "PM",
 }
-"""The text of each format mark, from a timestamp."""
+"""Marks that Python writes otherwise in other locales and on other platforms: years have four digits."""
+_WRITTEN = frozenset("YymdjHIpMSfAaBbuwGV%")
+"""The marks of a format."""
 _READABLE = frozenset("YymdjHIpMSfAaBb%")
 _WITHIN_DAY = frozenset("HIpMSf")
 _LONGEST_FORMAT = 100
@@ -280,14 +259,17 @@ def written(moment: dt.date, form: str) -> str:
     '09 March 2024, 00:00'
     """
     whole = as_moment(moment)
-    return re.sub(r"%(.)", lambda mark: _WRITTEN[mark[1]](whole), form)
+
+    def text(mark: re.Match[str]) -> str:
+        return _NAMED[mark[1]](whole) if mark[1] in _NAMED else whole.strftime(mark[0])
+
+    return re.sub("%(.)", text, form)
 
 
 def _formatted(op: Op, arguments: Arguments) -> Type:
     """STRFTIME(x, format): a text; all there can be, if it is of days alone and they are not too many."""
-    need(op, arguments[:1], Kind.DATE, Kind.TIMESTAMP)
+    (type_,) = need(op, arguments[:1], *_TIMES)
     form = _format(op, arguments[1], _WRITTEN)
-    type_ = arguments[0].type
     marks = set(re.findall(r"%(.)", form))
     first, last = _days(type_)
     values = None
@@ -322,15 +304,14 @@ def _difference(op: Op, arguments: Arguments) -> Type:
     unit = literal_text(op, arguments[0], "unit")
     if unit not in UNITS:
         raise QuestionError(f"Between dates are counted {', '.join(f'{name}s' for name in UNITS)}; got {unit[:40]!r}.")
-    need(op, arguments[1:], Kind.DATE, Kind.TIMESTAMP)
-    (first, last), (start, end) = (_moments(argument.type) for argument in arguments[1:])
+    begin, stop = need(op, arguments[1:], *_TIMES)
+    (first, last), (start, end) = _moments(begin), _moments(stop)
     lower = Fraction(between(unit, last, start)) if last and start else None
     upper = Fraction(between(unit, first, end)) if first and end else None
-    nullable = any(argument.type.nullable for argument in arguments)
     span = Interval.of(lower, upper)
     if unit == "week":  # some engines count Mondays instead, which is at most one more
         span = span + Interval(Fraction(-1), Fraction(1))
-    return number(Kind.INTEGER, span, nullable=nullable)
+    return number(Kind.INTEGER, span, nullable=begin.nullable or stop.nullable)
 
 
 def _moved(op: Op, arguments: Arguments) -> Type:
@@ -339,11 +320,10 @@ def _moved(op: Op, arguments: Arguments) -> Type:
     Days rise with days, but with the last of a month times of a day may fall: the 30th at night and the 31st in the
     morning become the same day. So a range of timestamps is widened to whole days before months are added.
     """
-    need(op, arguments[:1], Kind.DATE, Kind.TIMESTAMP)
+    (type_,) = need(op, arguments[:1], *_TIMES)
     months = literal_integer(op, arguments[1], "months", -_MONTHS, _MONTHS)
     days = literal_integer(op, arguments[2], "days", -31 * _MONTHS, 31 * _MONTHS)
     time = literal_integer(op, arguments[3], "microseconds", -31 * _MONTHS * MICROSECONDS, 31 * _MONTHS * MICROSECONDS)
-    type_ = arguments[0].type
     first, last = _moments(type_)
     if months and type_.kind is Kind.TIMESTAMP:
         first = first and dt.datetime.combine(first, dt.time.min)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 
@@ -18,27 +19,28 @@ from hush.query.functions.logic import alike
 from hush.query.functions.record import (
     ANY_NUMBER,
     MAX_VALUES,
+    NUMERIC,
     ONE,
     Arguments,
     Array,
     Function,
     Reading,
     Rewrite,
-    as_array,
     common_step,
     describe,
+    floats,
     interval,
     literal_integer,
     literal_number,
-    need_numeric,
+    need,
     number,
-    objects,
     of_floats,
     of_kinds,
     refuse,
     shown_number,
     spelled,
     step_of,
+    unknown,
 )
 from hush.query.types import INFINITY, Interval, Kind, Type, round_down, round_up
 
@@ -49,8 +51,7 @@ def _kind(*types: Type) -> Kind:
 
 def _add(op: Op, arguments: Arguments) -> Type:
     """ADD, SUBTRACT, MULTIPLY."""
-    need_numeric(op, arguments)
-    a, b = (argument.type for argument in arguments)
+    a, b = need(op, arguments, *NUMERIC)
     left, right = interval(a), interval(b)
     if op is Op.MULTIPLY:
         square = arguments[0] == arguments[1]  # never negative, whatever lies in between
@@ -68,8 +69,7 @@ def _divide(op: Op, arguments: Arguments) -> Type:
 
     DIVIDE_WHOLE is NULL of numbers that do not fit 64 bits, too.
     """
-    need_numeric(op, arguments)
-    a, b = (argument.type for argument in arguments)
+    a, b = need(op, arguments, *NUMERIC)
     over = interval(b)
     if b.kind is not Kind.INTEGER or not over.holds_zero():
         span = interval(a) / over
@@ -89,8 +89,7 @@ def _divide(op: Op, arguments: Arguments) -> Type:
 
 def _modulo(op: Op, arguments: Arguments) -> Type:
     """MODULO: NULL by zero, else smaller than the divisor, with the sign of the dividend."""
-    need_numeric(op, arguments)
-    a, b = (argument.type for argument in arguments)
+    a, b = need(op, arguments, *NUMERIC)
     dividend, divisor = interval(a), interval(b)
     kind = _kind(a, b)
     most = divisor.magnitude
@@ -107,8 +106,7 @@ def _modulo(op: Op, arguments: Arguments) -> Type:
 
 def _unary(op: Op, arguments: Arguments) -> Type:
     """NEGATE, ABS, SIGN, FLOOR, CEIL and TRUNC."""
-    need_numeric(op, arguments)
-    (a,) = (argument.type for argument in arguments)
+    (a,) = need(op, arguments, *NUMERIC)
     span = interval(a)
     if op in {Op.NEGATE, Op.ABS}:
         return number(a.kind, -span if op is Op.NEGATE else abs(span), nullable=a.nullable, step=step_of(a) or None)
@@ -123,8 +121,7 @@ def _unary(op: Op, arguments: Arguments) -> Type:
 
 def rounded(op: Op, arguments: Arguments) -> Type:
     """ROUND to a number of decimal digits: at most half a step away, ties either way."""
-    need_numeric(op, arguments)
-    a = arguments[0].type
+    a, *_ = need(op, arguments, *NUMERIC)
     digits = literal_integer(op, arguments[1], "digits", -15, 15) if len(arguments) > 1 else 0
     step = Fraction(1, 10**digits) if digits >= 0 else Fraction(10**-digits)
     span = interval(a)
@@ -174,8 +171,7 @@ def _to_number(op: Op, arguments: Arguments) -> Type:
 
 def _library(op: Op, arguments: Arguments) -> Type:
     """SQRT, EXP and LN: NULL where undefined."""
-    need_numeric(op, arguments)
-    (a,) = (argument.type for argument in arguments)
+    (a,) = need(op, arguments, *NUMERIC)
     span = interval(a)
     defined = span
     if op is not Op.EXP:
@@ -189,13 +185,12 @@ def _library(op: Op, arguments: Arguments) -> Type:
 
 def _logarithm(op: Op, arguments: Arguments) -> Type:
     """LOG(base, x) to a constant base above 1: NULL where it is undefined."""
-    need_numeric(op, arguments)
+    _, a = need(op, arguments, *NUMERIC)
     base = literal_number(op, arguments[0], "base")
     if base <= 1:
         raise QuestionError(
             f"LOG needs a constant base above 1; got {shown_number(base)}.", "Write LN(x), LOG10(x) or LOG(2, x)."
         )
-    a = arguments[1].type
     span = interval(a)
     defined = span.meet(Interval(Fraction(0), INFINITY)) or Interval(Fraction(1), Fraction(1))
     # a library's logarithms of x and of the base, one over the other: each has the slack of one function
@@ -205,8 +200,7 @@ def _logarithm(op: Op, arguments: Arguments) -> Type:
 
 def _power(op: Op, arguments: Arguments) -> Type:
     """POWER: a range is known for constant exponents."""
-    need_numeric(op, arguments)
-    a, b = (argument.type for argument in arguments)
+    a, b = need(op, arguments, *NUMERIC)
     base, exponent = interval(a), arguments[1]
     span, undefined, kind, step = Interval(), True, Kind.DECIMAL, None
     if isinstance(exponent, Literal) and isinstance(exponent.value, Fraction):
@@ -245,8 +239,7 @@ def _extreme(op: Op, arguments: Arguments) -> Type:
 
 def _clip(op: Op, arguments: Arguments) -> Type:
     """CLIP(x, lower, upper): gives bounds to an expression without bounds."""
-    need_numeric(op, arguments)
-    a = arguments[0].type
+    a, *_ = need(op, arguments, *NUMERIC)
     lower, upper = _bounds(op, arguments)
     low = lower if a.lower is None else min(max(a.lower, lower), upper)
     high = upper if a.upper is None else max(min(a.upper, upper), lower)
@@ -263,7 +256,7 @@ def _binned(op: Op, arguments: Arguments) -> Type:
 
     A bucket has the number 0 below the bounds, and n + 1 from the upper one on.
     """
-    need_numeric(op, arguments)
+    a, *_ = need(op, arguments, *NUMERIC)
     lower, upper = _bounds(op, arguments)
     count = literal_integer(op, arguments[3], "number of bins", 1, 2**20)
     if lower == upper:
@@ -271,17 +264,16 @@ def _binned(op: Op, arguments: Arguments) -> Type:
             f"{op.value} needs an upper bound above the lower one; got {shown_number(lower)} twice.",
             f"Write for instance {op.value}(x, 0, 100, 20).",
         )
-    nullable = arguments[0].type.nullable
     if op is Op.WIDTH_BUCKET:
-        span = interval(arguments[0].type)
+        span = interval(a)
         first = 0 if span.lower < round_up(lower) else 1
         last = count + 1 if span.upper >= round_down(upper) else count
         values = tuple(map(Fraction, range(first, last + 1))) if last - first < MAX_VALUES else None
-        return Type(Kind.INTEGER, nullable, Fraction(first), Fraction(last), Fraction(1), values)
+        return Type(Kind.INTEGER, a.nullable, Fraction(first), Fraction(last), Fraction(1), values)
     width = (upper - lower) / count
     kind = Kind.INTEGER if lower.denominator == width.denominator == 1 else Kind.DECIMAL
     values = tuple(lower + k * width for k in range(count)) if count <= MAX_VALUES else None
-    return Type(kind, nullable, lower, upper - width, common_step((abs(lower), width)), values)
+    return Type(kind, a.nullable, lower, upper - width, common_step((abs(lower), width)), values)
 
 
 def _bounds(op: Op, arguments: Arguments) -> tuple[Fraction, Fraction]:
@@ -315,24 +307,16 @@ def _buckets(x: Array, low: Array, high: Array, count: Array) -> Array:
 
 
 def _extremes(expression: Call, arguments: list[Array]) -> Array:
-    pick = np.fmin if expression.op is Op.LEAST else np.fmax
-    if all(argument.dtype == np.float64 for argument in arguments):
-        result = arguments[0]
-        for argument in arguments[1:]:
-            result = pick(result, argument)
-        return result
-    choose = min if expression.op is Op.LEAST else max
-    together = np.broadcast_arrays(*(objects(argument) for argument in arguments))
-    rows = zip(*(array.ravel() for array in together), strict=True)
-    chosen = [choose((value for value in row if value is not None), default=None) for row in rows]
-    return as_array(chosen, expression.type.kind).reshape(together[0].shape)
+    if not expression.type.kind.numeric:  # an engine chooses among times
+        return unknown(expression, arguments)
+    return reduce(np.fmin if expression.op is Op.LEAST else np.fmax, map(floats, arguments))
 
 
 def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:
     """Return arguments of one kind that has an order."""
     arguments = alike(op, arguments)
     if not arguments[0].type.kind.ranged:
-        need_numeric(op, arguments)
+        need(op, arguments, *NUMERIC)
     return arguments
 
 

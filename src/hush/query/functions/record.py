@@ -92,11 +92,6 @@ class Function:
     searches: bool = False
     """Whether it searches its first text for the others, so that longer ones cost more."""
 
-    @property
-    def computed_by_engine(self) -> bool:
-        """Whether an engine computes it even over released answers."""
-        return self.by_engine or self.evaluate is None
-
 
 class Rewrite(NamedTuple):
     """A function that is an abbreviation of an expression over others."""
@@ -171,18 +166,6 @@ def of_floats(function: Callable[..., Any]) -> Evaluation:
     return lambda _, arguments: np.asarray(function(*map(floats, arguments)), dtype=np.float64)
 
 
-def mapped(function: Callable[..., Any], kind: Kind, *arrays: Array) -> Array:
-    """Apply a function value by value; NULL in, NULL out, and NULL where it does not apply."""
-    together = np.broadcast_arrays(*(objects(array) for array in arrays))
-    results = []
-    for values in zip(*(array.ravel() for array in together), strict=True):
-        try:
-            results.append(None if any(value is None for value in values) else function(*values))
-        except (TypeError, ValueError, ArithmeticError, AttributeError):
-            results.append(None)
-    return as_array(results, kind).reshape(together[0].shape)
-
-
 _COMPARISONS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.EQUAL: operator.eq,
     Op.NOT_EQUAL: operator.ne,
@@ -198,16 +181,9 @@ def compared(op: Op, left: Array, right: Array) -> Array:
     compare = _COMPARISONS[op]
     if left.dtype == np.float64 and right.dtype == np.float64:
         return np.where(np.isnan(left) | np.isnan(right), np.nan, compare(left, right).astype(float))
-    return mapped(lambda a, b: float(compare(*_comparable(a, b))), Kind.BOOLEAN, left, right)
-
-
-def _comparable(left: Any, right: Any) -> tuple[Any, Any]:
-    if isinstance(left, dt.datetime) is not isinstance(right, dt.datetime) and isinstance(left, dt.date):
-        if not isinstance(left, dt.datetime):
-            left = dt.datetime.combine(left, dt.time())
-        elif isinstance(right, dt.date):
-            right = dt.datetime.combine(right, dt.time())
-    return left, right
+    # texts, times, and whole numbers that are too large for floats
+    each = np.frompyfunc(lambda one, other: None if one is None or other is None else compare(one, other), 2, 1)
+    return floats(each(objects(left), objects(right)))
 
 
 def chosen(conditions: list[Array], values: list[Array]) -> Array:
@@ -348,27 +324,27 @@ def refuse(op: Op, argument: Expression, wanted: str, hint: str = "") -> Questio
     return QuestionError(f"{spelled(op)} needs {wanted}; got {got}.", hint)
 
 
-def need_numeric(op: Op, arguments: Sequence[Expression]) -> None:
-    """Refuse arguments that are not numbers."""
-    for argument in arguments:
-        if is_null(argument) or not argument.type.kind.numeric:
-            hint = ""
-            if argument.type.kind is Kind.BOOLEAN:
-                hint = "Write CASE WHEN … THEN 1 ELSE 0 END."
-            elif argument.type.kind is Kind.TEXT:
-                hint = "CAST(… AS DOUBLE) reads text as numbers, and gives NULL where it cannot."
-            raise refuse(op, argument, "numbers", hint)
-
-
+NUMERIC = (Kind.INTEGER, Kind.DECIMAL)
 _CASTS = {Kind.TEXT: "VARCHAR", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}
+_AS_NUMBERS = {
+    Kind.BOOLEAN: "Write CASE WHEN … THEN 1 ELSE 0 END.",
+    Kind.TEXT: "CAST(… AS DOUBLE) reads text as numbers, and gives NULL where it cannot.",
+}
 
 
-def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> None:
-    """Refuse arguments of other kinds than the given ones."""
+def need(op: Op, arguments: Iterable[Expression], *kinds: Kind) -> list[Type]:
+    """Return the types of arguments; refuse those of other kinds than the given ones."""
+    types = []
     for argument in arguments:
-        if is_null(argument) or argument.type.kind not in kinds:
-            hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
-            raise refuse(op, argument, " or ".join(kind.value for kind in kinds), hint)
+        kind = argument.type.kind
+        types.append(argument.type)
+        if kind in kinds and not is_null(argument):
+            continue
+        if kinds == NUMERIC:
+            raise refuse(op, argument, "numbers", _AS_NUMBERS.get(kind, ""))
+        hint = f"Write CAST(… AS {_CASTS[kinds[0]]})." if kinds[0] in _CASTS and not is_null(argument) else ""
+        raise refuse(op, argument, " or ".join(kind.value for kind in kinds), hint)
+    return types
 
 
 def of_kinds(op: Op, argument: Expression, kinds: set[Kind]) -> Type:

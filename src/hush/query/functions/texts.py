@@ -31,6 +31,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from hush.query.errors import QuestionError
@@ -74,14 +75,13 @@ def _mapped(type_: Type, function: Callable[[str], str]) -> Type:
 
 def _simple(op: Op, arguments: Arguments) -> Type:
     """LOWER, UPPER, TRIM, LTRIM and RTRIM (of blanks)."""
-    need(op, arguments, Kind.TEXT)
-    return _mapped(arguments[0].type, _SIMPLE[op])
+    (type_,) = need(op, arguments, Kind.TEXT)
+    return _mapped(type_, _SIMPLE[op])
 
 
 def _length(op: Op, arguments: Arguments) -> Type:
     """LENGTH in characters, STRLEN in bytes of UTF-8."""
-    need(op, arguments, Kind.TEXT)
-    type_ = arguments[0].type
+    (type_,) = need(op, arguments, Kind.TEXT)
     texts = [value for value in type_.values or () if isinstance(value, str)]
     span = Interval(Fraction(0), INFINITY)
     if texts:
@@ -133,22 +133,15 @@ def _end(op: Op, arguments: Arguments) -> Type:
 
 def _concat(op: Op, arguments: Arguments) -> Type:
     """CONCAT: NULL if any part is."""
-    need(op, arguments, Kind.TEXT)
-    nullable = any(argument.type.nullable for argument in arguments)
-    varying = [argument for argument in arguments if argument.type.values is None or len(argument.type.values) != 1]
-    if len(varying) > 1 or any(argument.type.values is None for argument in varying):
-        return Type(Kind.TEXT, nullable)
-    texts = varying[0].type.values if varying else ("",)
-    if not all(isinstance(value, str) for value in texts or ()):
-        return Type(Kind.TEXT, nullable)
-    # of all other parts there is one value
-    values = []
-    for text in texts or ():
-        parts = [text if argument in varying else (argument.type.values or ("",))[0] for argument in arguments]
-        if sum(len(str(part)) for part in parts) > _LISTED:  # from step to step it would grow without end
-            return Type(Kind.TEXT, nullable)
-        values.append("".join(map(str, parts)))
-    return Type(Kind.TEXT, nullable, values=tuple(values))
+    types = need(op, arguments, Kind.TEXT)
+    lists = [type_.values for type_ in types if type_.values is not None]
+    values = None
+    # the texts of one list, where of all other parts there is one value
+    if len(lists) == len(types) and sum(len(listed) != 1 for listed in lists) <= 1:
+        texts = ["".join(map(str, parts)) for parts in product(*lists)]
+        if all(len(text) <= _LISTED for text in texts):  # from step to step they would grow without end
+            values = tuple(texts)
+    return Type(Kind.TEXT, any(type_.nullable for type_ in types), values=values)
 
 
 def _replaced(op: Op, arguments: Arguments) -> Type:
@@ -183,8 +176,22 @@ _TABLE, _PLACES, _PLACE = 50, 400, 20
 _FEW_STATES = 150
 """RE2 keeps 5 MB of states, each of 3 kB at most: some 1,700, in which bytes between the parts of a character count."""
 _OPERATORS = frozenset("\\.*+?{}()|[]")
-_POSIX = ("alnum", "alpha", "digit", "lower", "punct", "space", "upper", "word", "xdigit")
+_POSIX = {"alnum", "alpha", "digit", "lower", "punct", "space", "upper", "word", "xdigit"}
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
+_ESCAPED = r"\\[dwsDWSntrfv -/:-@\[-`{-~]"
+"""A class of characters, a control character, or a sign that stands for itself."""
+_TOKEN = re.compile(
+    r"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
+    # "?" behind a repetition asks for as few as possible: whether there is a match does not depend on it
+    r"|(?P<repeat>[*+?]|\{(?P<least>[0-9]{1,4})(?P<more>,(?P<most>[0-9]{0,4}))?\})\??"
+    r"|(?P<end>[\^$]|\\[AzbB])"
+    # a ']' at the beginning is a character of the class
+    rf"|(?P<place>\[\^?+\]?+(?:\[:[a-z]+:\]|{_ESCAPED}|[^\\\]])*\]|{_ESCAPED}|[^\[\\{{])",
+    re.DOTALL,
+)
+_MEMBER = re.compile(r"(?P<posix>\[:)(?:(?P<name>[a-z]+):\])?|(?P<low>\\?.)(?:-(?P<high>\\?.))?", re.DOTALL)
+"""A part of a character class: a class by name, a character, or a range."""
+_REPEATED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 class _Part(NamedTuple):
@@ -194,166 +201,100 @@ class _Part(NamedTuple):
     starts: bool = False  # whether it holds at the beginning of a text alone
     stops: bool = False
     counted: bool = False  # whether a counted repetition stands in it
-    end: bool = False  # whether it is the end of a text or a word
-
-
-_ENDS = {
-    "A": _Part(starts=True, end=True),
-    "z": _Part(stops=True, end=True),
-    "b": _Part(end=True),
-    "B": _Part(end=True),
-}
+    fixed: bool = False  # whether it cannot be repeated: the end of a text or a word, or a repetition
 
 
 def _joined(parts: list[_Part], *, starts: bool, stops: bool) -> _Part:
     return _Part(sum(part.places for part in parts), starts, stops, any(part.counted for part in parts))
 
 
-class _Reader:
-    """A recursive-descent parser for the allowed patterns."""
+def _refusal(pattern: str, what: str, hint: str) -> QuestionError:
+    return QuestionError(f"The pattern {pattern[:60]!r} {what}.", hint)
 
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._at = 0
-        self._depth = 0
 
-    def read(self) -> _Part:
-        """Return the whole pattern."""
-        part = self._alternatives()
-        if self._at < len(self._pattern):
-            raise self._refusal("has a ')' too many", "Write \\) for the character.")
-        return part
-
-    def _refusal(self, what: str, hint: str) -> QuestionError:
-        return QuestionError(f"The pattern {self._pattern[:60]!r} {what}.", hint)
-
-    @property
-    def _next(self) -> str:
-        return self._pattern[self._at : self._at + 1]
-
-    def _take(self) -> str:
-        sign = self._next
-        if not sign:
-            raise self._refusal("ends in the middle", "Close its brackets, and write \\\\ for a backslash.")
-        self._at += 1
-        return sign
-
-    def _alternatives(self) -> _Part:
-        parts = [self._sequence()]
-        while self._next == "|":
-            self._at += 1
-            parts.append(self._sequence())
-        return _joined(parts, starts=all(part.starts for part in parts), stops=all(part.stops for part in parts))
-
-    def _sequence(self) -> _Part:
-        parts: list[_Part] = []
-        while self._next and self._next not in "|)":
-            parts.append(self._repeated(self._atom()))
-        return _joined(parts, starts=bool(parts) and parts[0].starts, stops=bool(parts) and parts[-1].stops)
-
-    def _repeated(self, part: _Part) -> _Part:
-        sign = self._next
-        if not sign or sign not in "*+?{":
-            return part
-        if part.end:
-            raise self._refusal("repeats the end of a text or word", f"Leave {sign} out.")
-        self._at += 1
-        least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(sign) or self._counts()
-        if self._next == "?":  # as few as possible: whether there is a match does not depend on it
-            self._at += 1
-        if self._next and self._next in "*+?{":
-            raise self._refusal("repeats a repetition", "Put the inner one into parentheses.")
-        if sign == "{" and part.counted:
-            raise self._refusal("counts a repetition inside another", "Write the inner one out.")
-        copies = max(least, 1 if most is None else most)
-        return _Part(copies * part.places, counted=part.counted or least > 1 or (most or 0) > 1)
-
-    def _counts(self) -> tuple[int, int | None]:
-        """Return n and m of ``{n}``, ``{n,}`` and ``{n,m}``."""
-        counts = re.compile(r"([0-9]{1,4})(,([0-9]{0,4}))?\}").match(self._pattern, self._at)
-        if counts is None:
-            raise self._refusal(
-                "has a '{' that counts nothing", "Write a{3}, a{3,} or a{3,5}, or \\{ for the character."
+def _read(pattern: str, at: int = 0, depth: int = 0) -> tuple[_Part, int]:
+    """Return the whole pattern, or the part from a place up to the end of its parentheses, and where that ends."""
+    if depth > _DEEPEST:
+        raise _refusal(pattern, f"is nested more than {_DEEPEST} deep", "Split the condition with AND or OR.")
+    alternatives: list[list[_Part]] = [[]]
+    closed = False
+    while at < len(pattern) and not closed:
+        token, parts = _TOKEN.match(pattern, at), alternatives[-1]
+        if token is None:
+            raise _refusal(
+                pattern,
+                f"cannot be read from {pattern[at : at + 20]!r} on",
+                "Close its brackets, count as in a{3}, a{3,} or a{3,5}, and write \\ before a sign that stands for "
+                "itself; of classes there are \\d, \\w, \\s, \\D, \\W and \\S.",
             )
-        least = int(counts[1])
-        most = least if counts[2] is None else int(counts[3]) if counts[3] else None
+        sign, at = token[0], token.end()
+        match token.lastgroup:
+            case "open":
+                part, at = _read(pattern, at, depth + 1)
+                parts.append(part)
+            case "close":
+                closed = True
+            case "bar":
+                alternatives.append([])
+            case "repeat":
+                if not parts or parts[-1].fixed:
+                    hint = f"Write \\{sign[0]} for the character, or put what is repeated into (?:…)."
+                    raise _refusal(pattern, f"has a {sign[0]!r} that repeats nothing", hint)
+                parts.append(_repeated(pattern, parts.pop(), token))
+            case "end":
+                parts.append(_Part(starts=sign in {"^", "\\A"}, stops=sign in {"$", "\\z"}, fixed=True))
+            case _:
+                if len(sign) > 1 and sign[0] == "[":
+                    _check_class(pattern, sign[1:-1].removeprefix("^"))
+                parts.append(_Part(places=1))
+    if closed is not (depth > 0):
+        raise _refusal(pattern, "has parentheses that do not match", "Write \\( and \\) for the characters.")
+    sequences = [
+        _joined(parts, starts=bool(parts) and parts[0].starts, stops=bool(parts) and parts[-1].stops)
+        for parts in alternatives
+    ]
+    starts, stops = all(part.starts for part in sequences), all(part.stops for part in sequences)
+    return _joined(sequences, starts=starts, stops=stops), at
+
+
+def _repeated(pattern: str, part: _Part, token: re.Match[str]) -> _Part:
+    """Return a part that is repeated: n to m times by ``{n,m}``."""
+    if token["least"] is None:
+        least, most = _REPEATED[token["repeat"]]
+    else:
+        least = int(token["least"])
+        most = int(token["most"]) if token["most"] else None if token["more"] else least
         if max(least, most or 0) > MAX_POSITIONS or (most is not None and most < least):
-            raise self._refusal(f"repeats {{{counts[0]}", f"Count from the lower number up to {MAX_POSITIONS} at most.")
-        self._at = counts.end()
-        return least, most
+            raise _refusal(
+                pattern, f"repeats {token['repeat']}", f"Count from the lower number up to {MAX_POSITIONS} at most."
+            )
+        if part.counted:
+            raise _refusal(pattern, "counts a repetition inside another", "Write the inner one out.")
+    copies = max(least, 1 if most is None else most)
+    return _Part(copies * part.places, counted=part.counted or least > 1 or (most or 0) > 1, fixed=True)
 
-    def _atom(self) -> _Part:
-        sign = self._take()
-        if sign == "(":
-            return self._group()
-        if sign in "^$":
-            return _Part(starts=sign == "^", stops=sign == "$", end=True)
-        if sign in "*+?{":
-            raise self._refusal(f"has a {sign!r} that repeats nothing", f"Write \\{sign} for the character.")
-        if sign == "[":
-            self._class()
-        elif sign == "\\":
-            sign = self._take()
-            if sign in _ENDS:
-                return _ENDS[sign]
-            self._meant(sign)
-        return _Part(places=1)
 
-    def _group(self) -> _Part:
-        if self._next == "?":
-            if self._pattern[self._at : self._at + 2] != "?:":
-                raise self._refusal(
-                    "has a group that starts with (?", "Of these there is (?:…), and (?i) at the very beginning."
-                )
-            self._at += 2
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._refusal(f"is nested more than {_DEEPEST} deep", "Split the condition with AND or OR.")
-        part = self._alternatives()
-        if self._take() != ")":
-            raise self._refusal("has a '(' without its ')'", "Write \\( for the character.")
-        self._depth -= 1
-        return part
+def _check_class(pattern: str, members: str) -> None:
+    """Refuse a character class with a range that is none, or with a class of no known name."""
+    for member in _MEMBER.finditer(members):
+        if member["posix"] and member["name"] not in _POSIX:
+            raise _refusal(pattern, "has a '[:' of no known class", f"There are {', '.join(sorted(_POSIX))}.")
+        if member["high"]:
+            low, high = _character(member["low"]), _character(member["high"])
+            if not low or not high or high < low or high == "[":
+                raise _refusal(pattern, "has a range that is none", "Write [a-z], from the lower to the upper one.")
 
-    def _meant(self, sign: str) -> str:
-        """Return the character of an escape sequence; empty for a class of characters."""
-        if sign.lower() in "dws":
-            return ""
-        if sign in _CONTROLS or (sign.isascii() and not sign.isalnum() and sign.isprintable()):
-            return _CONTROLS.get(sign, sign)
-        raise self._refusal(
-            f"has \\{sign}", "There are \\d, \\w, \\s, \\D, \\W, \\S, \\b, \\n, \\t, and \\ before a sign."
-        )
 
-    def _class(self) -> None:
-        """Read a character class in brackets."""
-        self._at += self._next == "^"
-        # a ']' at the beginning is a character of the class
-        first = True
-        while first or self._next != "]":
-            first = False
-            if self._pattern.startswith("[:", self._at):
-                name, closing, _ = self._pattern[self._at + 2 :].partition(":]")
-                if not closing or name not in _POSIX:
-                    raise self._refusal("has a '[:' of no known class", f"There are {', '.join(_POSIX)}.")
-                self._at += len(name) + 4
-                continue
-            low = self._member()
-            if self._next == "-" and self._pattern[self._at + 1 : self._at + 2] not in {"]", ""}:
-                self._at += 1
-                high = self._member()
-                if not low or not high or high < low or self._pattern[self._at - 1] == "[":
-                    raise self._refusal("has a range that is none", "Write [a-z], from the lower to the upper one.")
-        self._at += 1
-
-    def _member(self) -> str:
-        sign = self._take()
-        return self._meant(self._take()) if sign == "\\" else sign
+def _character(member: str) -> str:
+    """Return the character that is written in a class; nothing for a class of characters."""
+    if member[0] != "\\":
+        return member
+    return "" if member[1].lower() in "dws" else _CONTROLS.get(member[1], member[1])
 
 
 def whole(pattern: str) -> bool:
     """Return whether a pattern itself says that it is about a whole text: ``^a+$``."""
-    part = _Reader(flags_of(pattern)[0]).read()
+    part, _ = _read(flags_of(pattern)[0])
     return part.starts and part.stops
 
 
@@ -371,7 +312,7 @@ def cost_of(pattern: str, flags: str = "") -> int:
         raise QuestionError(f"A pattern has at most {MAX_LENGTH} characters; got {len(pattern)}.")
     if not set(flags) <= set(FLAGS):
         raise QuestionError(f"The flags of a pattern are 'i', 's' and 'c'; got {flags[:40]!r}.", "Leave others out.")
-    places = _Reader(pattern).read().places
+    places = _read(pattern)[0].places
     if places > MAX_POSITIONS:
         raise QuestionError(
             f"The pattern {pattern[:60]!r} has more than {MAX_POSITIONS} places for a character.",

@@ -19,26 +19,24 @@ Everything else depends on the data, and is known with the answer.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from hush.core import InvalidValueError, Number, fraction_between, nonnegative, positive
+from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.mechanisms.grouped import exact_share, sum_error
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
-from hush.query.plan.draws import DrawKind, DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Parts, added
-from hush.query.plan.plan import Plan, PlanTerms, at_price
-from hush.query.plan.stability import Matches, TighterLimits, uncounted
-from hush.query.question import Question
+from hush.query.plan.draws import DrawnAggregate
+from hush.query.plan.estimators import Linear, Moment, Parts, added
+from hush.query.plan.plan import SMALLEST, Plan, PlanTerms, at_price
+from hush.query.question import AggregateKind, Question
 from hush.query.released import aggregates_in, noisy
 from hush.query.schema import Schema
 
 __all__ = ["CONFIDENCE", "Plan", "UnplannableError", "confident", "plan"]
 
-_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
+_LARGEST = 10**9
 _LEAST, _MOST = Fraction(1, 10**9), 10**6  # the range in which the ε that an accuracy needs is searched
 CONFIDENCE = 0.95
 """The default confidence of error bars."""
@@ -52,66 +50,23 @@ def plan(
     *,
     epsilon: Number | None = None,
     accuracy: Number | tuple[Number, Number] | None = None,
-    delta: Number = 0,
-    key_delta: Number | None = None,
-    gaussian: bool = True,
-    prefer_gaussian: bool = False,
     confidence: Number | None = None,
-    max_rows: int | None = None,
-    max_groups: int | None = None,
-    most_rho: Fraction | None = None,
-    keys: str | None = None,
-    matches: Matches = uncounted,
+    **options: Any,
 ) -> Plan:
-    """Plan a question at a price, or at the price that an accuracy needs.
-
-    ``matches`` is the engine's number of rows of a public relation that agree on some expressions at most. Parameters:
+    """Plan a question at a price, or at the price that an accuracy needs. The ``options`` are those of `PlanTerms`.
 
     epsilon
         What the whole question costs, however many aggregates it has.
     accuracy
         Instead: (half-width, confidence) that every COUNT and SUM must reach, and what is made of them by adding and
         constants; or a number, at 0.95.
-    delta
-        What the question may use of δ, for private keys and Gaussian noise; 0 keeps it pure.
-    key_delta
-        The part of it that private keys take, half of it by default. A live budget counts this as spent, whereas the δ
-        of Gaussian noise only says at which δ its ε is meant.
-    gaussian, prefer_gaussian
-        Whether the accounts that pay can take Gaussian noise, which has no pure ε; and whether it is taken also where
-        Laplace noise errs less at this price: of many equal releases it errs less at their price together.
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
-    max_rows, max_groups
-        Tighter limits than the policy's on what one unit counts for: less noise, and more that is left out.
-    most_rho
-        How much zCDP the accounts that pay can hold when they are empty.
-    keys
-        "public" to list all of many public keys, "private" to choose them privately whatever is public of them.
     """
-    if keys not in {None, "public", "private"}:
-        raise InvalidValueError(
-            "keys", got=keys, allowed="'public' to list them, 'private' to choose them, or left out"
-        )
-    total = nonnegative(delta, "delta")
-    for_keys = total / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
-    if for_keys > total:
-        raise InvalidValueError("key_delta", got=key_delta, allowed=f"at most delta, {total}")
-    if total >= 1 or 0 < for_keys < _SMALLEST:
-        raise InvalidValueError("delta", got=delta, allowed="0, or from 1e-100 to below 1")
-    terms = PlanTerms(
-        delta=total,
-        key_delta=for_keys,
-        gaussian=gaussian,
-        most_rho=most_rho,
-        prefer_gaussian=prefer_gaussian,
-        tighter=TighterLimits(max_rows=max_rows, max_groups=max_groups),
-        keys=keys,
-        matches=matches,
-    )
+    terms = PlanTerms(**options)
 
     def planned(price: Fraction, certain: Number | None) -> Plan:
-        if not _SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+        if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
             raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
         return at_price(question, schema, price, confident(certain), terms)
 
@@ -247,8 +202,9 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
     # one aggregate keeps its own rounding to the grid, which may give a shorter half-width
     if len(factors) == 1:
         ((index, factor),) = factors.items()
-        error = plan.half_width(index, confidence)
-        return None if error is None else float(abs(factor)) * error
+        estimator = plan.estimators[index]
+        assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
+        return float(abs(factor)) * float(estimator.widened(sum_error(plan.noise_of(estimator.parts), confidence)))
     parts: list[tuple[Parts, Fraction]] = []
     moved = Fraction(0)
     for index, factor in factors.items():
@@ -275,12 +231,12 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
     """Return an approximate bound on an average's half-width, times its number of rows; None for others."""
     estimator = plan.estimator(output)
     missing = _missing_in_advance(plan, output)
-    if not isinstance(estimator, Mean) or missing is None:
+    if not isinstance(estimator, Moment) or estimator.kind is not AggregateKind.AVG or missing is None:
         return None
-    step = estimator.total.factor.step
-    widths = []
-    for end in estimator.total.ends:  # convex in the mean, so largest at an end of its range
-        parts = added((estimator.total.parts, step), (estimator.count, -Fraction(end) * step))
+    (total,) = estimator.first
+    step, widths = total.factor.step, []
+    for end in total.ends:  # convex in the mean, so largest at an end of its range
+        parts = added((total.parts, step), (estimator.count, -Fraction(end) * step))
         widths.append(float(sum_error(plan.noise_of(parts), 1 - missing)))
     return max(widths)
 
@@ -300,7 +256,7 @@ def rows_needed(plan: Plan, output: Expression) -> float | None:
 def _quantile(plan: Plan, output: Expression) -> DrawnAggregate | None:
     """Return the choice of an output that is a quantile; None for other outputs, MIN and MAX too."""
     estimator = plan.estimator(output)
-    quantile = isinstance(estimator, DrawnAggregate) and estimator.kind is DrawKind.QUANTILE
+    quantile = isinstance(estimator, DrawnAggregate) and estimator.kind is AggregateKind.QUANTILE
     return cast("DrawnAggregate", estimator) if quantile else None
 
 
@@ -308,7 +264,7 @@ def errs(plan: Plan, output: Expression) -> bool:
     """Return whether an output will have a half-width: noisy numbers and quantiles do, a MODE does not."""
     estimator = plan.estimator(output)
     if isinstance(estimator, DrawnAggregate):
-        return estimator.kind is not DrawKind.MODE
+        return estimator.kind is not AggregateKind.MODE
     return noisy(output) and output.type.kind.numeric
 
 
@@ -318,31 +274,30 @@ def is_count(expression: Expression, plan: Plan) -> bool:
     return isinstance(estimator, Linear) and estimator.counts
 
 
-_Form = tuple[dict[int, Fraction], Fraction]  # Σ aᵢ·(aggregate i) + b, as the aᵢ and b
+_Form = dict[int | None, Fraction]
+"""Σ aᵢ·(aggregate i) + b: the aᵢ by aggregate, and b under None."""
 _LINEAR = {Op.NEGATE, Op.TO_DECIMAL, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE}
 
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
-    form = _form(plan, output)
+    form, factors = _form(plan, output), {}
     if form is None:
         return None
-    factors = {}
-    for index, factor in form[0].items():
-        if abs(factor) > _LARGEST_FACTOR:
-            return None
-        if factor:
+    for index, factor in form.items():
+        if index is not None and factor:
             factors[index] = factor
+            if abs(factor) > _LARGEST_FACTOR:
+                return None
     return factors
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:
     match expression:
         case Literal(value=Fraction() as value):
-            return {}, value
+            return {None: value}
         case Released():
-            linear = isinstance(plan.estimator(expression), Linear)
-            return ({expression.index: Fraction(1)}, Fraction(0)) if linear else None
+            return {expression.index: Fraction(1)} if isinstance(plan.estimator(expression), Linear) else None
         case Call(op=op) if op in _LINEAR:
             forms = [_form(plan, argument) for argument in expression.arguments]
         case _:
@@ -350,27 +305,26 @@ def _form(plan: Plan, expression: Expression) -> _Form | None:
     first, last = forms[0], forms[-1]  # the same of one argument
     if first is None or last is None:
         return None
+    constant = last.get(None, Fraction(0)) if last.keys() <= {None} else None
     match op:
         case Op.TO_DECIMAL:
             return first
         case Op.NEGATE:
-            return _sum((first, Fraction(-1)))
+            return _sum(first, Fraction(-1))
         case Op.ADD | Op.SUBTRACT:
-            return _sum((first, Fraction(1)), (last, Fraction(1 if op is Op.ADD else -1)))
-        case Op.MULTIPLY if not last[0]:
-            return _sum((first, last[1]))
-        case Op.MULTIPLY if not first[0]:
-            return _sum((last, first[1]))
-        case Op.DIVIDE if not last[0] and last[1]:
-            return _sum((first, 1 / last[1]))
+            return _sum(first, Fraction(1), last, Fraction(1 if op is Op.ADD else -1))
+        case Op.MULTIPLY if constant is not None:
+            return _sum(first, constant)
+        case Op.MULTIPLY if first.keys() <= {None}:
+            return _sum(last, first.get(None, Fraction(0)))
+        case Op.DIVIDE if constant:
+            return _sum(first, 1 / constant)
     return None
 
 
-def _sum(*terms: tuple[_Form, Fraction]) -> _Form:
-    factors: defaultdict[int, Fraction] = defaultdict(Fraction)
-    constant = Fraction(0)
-    for (form, more), times in terms:
-        for index, factor in form.items():
-            factors[index] += times * factor
-        constant += times * more
-    return factors, constant
+def _sum(form: _Form, factor: Fraction, other: _Form | None = None, others: Fraction = Fraction(0)) -> _Form:
+    """Return the sum of two forms, each times a factor."""
+    other = other or {}
+    return {
+        index: factor * form.get(index, Fraction(0)) + others * other.get(index, Fraction(0)) for index in form | other
+    }

@@ -19,17 +19,19 @@ Which of all these is taken depends on the question and the price alone: the lea
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from fractions import Fraction
 
 from hush.mechanisms import grouped
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression, Hashed, hashed_once
 from hush.query.plan.stability import Factor, Limits, Population, Units
+from hush.query.question import AggregateKind
 from hush.query.types import Value
 
+DRAWN = {AggregateKind.QUANTILE, AggregateKind.MIN, AggregateKind.MAX, AggregateKind.MODE}
+"""Aggregates that are picked from a histogram."""
 MAX_BINS = 2**20
 WEIGHT = 2**20
 MAX_DENOMINATOR = 10**4
@@ -89,19 +91,10 @@ class ValueHistogram:
 
     population: Population
     expression: Expression
-    values: tuple[Value, ...]
+    values: Sequence[Value]
 
 
 Histogram = LineHistogram | ValueHistogram
-
-
-class DrawKind(Enum):
-    """The kinds of aggregates that are picked from a histogram."""
-
-    QUANTILE = "quantile"
-    MIN = "min"
-    MAX = "max"
-    MODE = "mode"
 
 
 @hashed_once
@@ -109,7 +102,7 @@ class DrawKind(Enum):
 class DrawnAggregate(Hashed):
     """One pick in every group."""
 
-    kind: DrawKind
+    kind: AggregateKind
     histogram: Histogram
     fraction: Fraction | None = None
 
@@ -128,7 +121,7 @@ class DrawnAggregate(Hashed):
         """Which quantile it is: 0 for MIN and 1 for MAX."""
         if self.fraction is not None:
             return self.fraction
-        return Fraction(0) if self.kind is DrawKind.MIN else Fraction(1)
+        return Fraction(0) if self.kind is AggregateKind.MIN else Fraction(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +175,7 @@ class DrawPlanner:
         draws = {choice: self._single(choice, rho) for choice in self.shares}
         lists: dict[Histogram, list[DrawnAggregate]] = {}
         for choice in self.shares:
-            if choice.kind is DrawKind.QUANTILE and choice not in self.alone:
+            if choice.kind is AggregateKind.QUANTILE and choice not in self.alone:
                 lists.setdefault(choice.histogram, []).append(choice)
         for choices in lists.values():
             if len(choices) == 1:

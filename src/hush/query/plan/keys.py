@@ -28,11 +28,12 @@ A condition over one key expression and constants, ``WHERE MONTH(day) < 4 GROUP 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import overload
+from typing import cast, overload
 
 from hush.query.expressions import (
     MOST_PIECES,
@@ -41,7 +42,6 @@ from hush.query.expressions import (
     Expression,
     Literal,
     Op,
-    Released,
     columns_in,
     pieces,
     substituted,
@@ -50,7 +50,6 @@ from hush.query.functions import all_of, call
 from hush.query.functions.logic import conjuncts
 from hush.query.refine import narrowed
 from hush.query.relations import (
-    Constants,
     Filter,
     Join,
     JoinKind,
@@ -59,14 +58,13 @@ from hush.query.relations import (
     Project,
     Relation,
     Scan,
-    UnionAll,
     WithWindows,
     scans,
     with_sources,
     with_values,
 )
 from hush.query.relations import columns as columns_of
-from hush.query.types import Kind, Type, Value, at_position
+from hush.query.types import Kind, Type, Value, at_position, position
 
 MAX_KEYS = 10**6
 MANY_KEYS = 10**4
@@ -74,21 +72,23 @@ MANY_KEYS = 10**4
 MAX_TRIED = 10**4
 """The most combinations that are evaluated to find the values of a range that can occur."""
 _KEY = "\0key"
+_CALENDAR = (position(dt.date.min), position(dt.date.max))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points(Sequence[Value]):
     """A lazy sequence of grid points, with or without NULL at the end.
 
-    >>> points = Points(first=0, many=500_001, step=Fraction(1), null=True)
+    >>> points = Points(kind=Kind.INTEGER, first=0, many=500_001, step=Fraction(1), null=True)
     >>> len(points), points[2], points[-1], Fraction(7) in points, Fraction(1, 2) in points
     (500002, Fraction(2, 1), None, True, False)
     """
 
+    kind: Kind
     first: int
     many: int
     step: Fraction
-    null: bool
+    null: bool = False
 
     def __len__(self) -> int:
         return self.many + self.null
@@ -103,16 +103,13 @@ class Points(Sequence[Value]):
         if isinstance(place, slice):
             return tuple(self[at] for at in range(len(self))[place])
         at = range(len(self))[place]
-        return (self.first + at) * self.step if at < self.many else None
+        return at_position(self.kind, (self.first + at) * self.step) if at < self.many else None
 
     def __contains__(self, value: object) -> bool:
-        if not isinstance(value, Fraction | int):
+        if value is None or isinstance(value, str | bool):
             return value is None and self.null
-        index = value / self.step
+        index = position(cast("Value", value)) / self.step
         return index.denominator == 1 and self.first <= index < self.first + self.many
-
-    def __iter__(self) -> Iterator[Value]:
-        return (self[index] for index in range(len(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,7 @@ class DerivedKey:
     expression: Expression
     relation: Relation
     """The relation that has these columns: their stored types decide how a number is written as text."""
-    columns: tuple[tuple[str, Type, tuple[Value, ...]], ...]
+    columns: tuple[tuple[str, Type, Sequence[Value]], ...]
     null: bool
     """Whether NULL is a key, if the expression is NULL for some combination."""
 
@@ -167,65 +164,61 @@ class Together:
     expressions: tuple[Expression, ...]
 
 
-def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | None:
+def finite_values(type_: Type, limit: float = MAX_KEYS) -> Sequence[Value] | None:
     """Return all values of a type in order (without NULL), or None if they are not listed or too many."""
     if type_.values is not None:
         return type_.values if len(type_.values) <= limit else None
     if type_.kind is Kind.BOOLEAN:
         return (False, True)
-    count, step = _points(type_), type_.step or Fraction(1)
-    if count is None or count > limit or type_.lower is None:
+    step = type_.step or (None if type_.kind is Kind.DECIMAL else Fraction(1))
+    if type_.lower is None or type_.upper is None or step is None or type_.kind is Kind.TIMESTAMP:
         return None
     # the grid points within the bounds
-    first = -((-type_.lower) // step)
-    try:
-        return tuple(at_position(type_.kind, index * step) for index in range(first, first + count))
-    except OverflowError:  # a date beyond the calendar
+    first, last = math.ceil(type_.lower / step), math.floor(type_.upper / step)
+    in_calendar = type_.kind is not Kind.DATE or _CALENDAR[0] <= first <= last <= _CALENDAR[1]
+    if last - first >= limit or not in_calendar:
         return None
+    return Points(kind=type_.kind, first=first, many=max(last - first + 1, 0), step=step)
 
 
-def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -> tuple[Domain, ...] | None:
+def domains(keys: tuple[Named, ...], relation: Relation, most: float = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    lists = []
-    size = 1
+    lists: list[Domain] = []
     for _, expression in keys:
         domain = _domain(expression, relation, most)
         if domain is None:
             return None
         lists.append(domain)
-        size *= _size(domain)
-        if size > most:
+        if most_keys(lists) > most:
             return None
     return tuple(lists)
 
 
-def most_keys(public: tuple[Domain, ...], matches: Callable[[Relation, Sequence[Expression]], int]) -> int:
-    """Return an upper bound on the number of public keys; ``matches`` counts rows of public tables."""
+def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Expression]], int] | None = None) -> int:
+    """Return an upper bound on the number of public keys; ``matches`` counts rows of public tables, 1 without it."""
     size = 1
     for domain in public:
-        if isinstance(domain, Looked):
-            # the different keys that the table has, with NULL only where that is a key, and there always
-            lookup, key = domain.lookup, domain.expression
-            source = with_values(lookup.within or lookup.scan, [key])
-            rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
-            size *= rows + key.type.null_is_key
-        else:
-            size *= _size(domain)
+        match domain:
+            case Listed(values=Points() as points):  # perhaps more than a length may be
+                size *= points.many + points.null
+            case Listed():
+                size *= len(domain.values)
+            case DerivedKey():
+                # plus NULL, for each column
+                size *= math.prod(len(values) + 1 for _, _, values in domain.columns)
+            case Looked() if matches is not None:
+                # the different keys that the table has, with NULL only where that is a key, and there always
+                lookup, key = domain.lookup, domain.expression
+                source = with_values(lookup.within or lookup.scan, [key])
+                rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
+                size *= rows + key.type.null_is_key
     return size
 
 
 def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
     """Return how many public keys there are, listed or not; None if a key has no public list."""
-    size = 1
-    for _, expression in keys:
-        count = _points(expression.type)
-        if count is None:
-            domain = _domain(expression, relation)
-            if domain is None:
-                return None
-            count = _size(domain)
-        size *= count
-    return size
+    public = domains(keys, relation, math.inf)
+    return None if public is None else most_keys(public)
 
 
 def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
@@ -236,28 +229,18 @@ def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
     return f"the keys {names} have {size:,} public values, more than {MAX_KEYS:,}; group by less, or BIN them"
 
 
-def _points(type_: Type) -> int | None:
-    """Return how many values a type has, listed or not; None if that is not known."""
-    if type_.values is not None:
-        return len(type_.values)
-    step = type_.step or (None if type_.kind is Kind.DECIMAL else Fraction(1))
-    if type_.lower is None or type_.upper is None or step is None or type_.kind is Kind.TIMESTAMP:
-        return None
-    return int(type_.upper // step + (-type_.lower) // step + 1)
-
-
 def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
     """Return the groups of keys that come from one public table."""
     found: list[tuple[Lookup, list[tuple[int, Expression]]]] = []
     for place, (_, expression) in enumerate(keys):
-        public = _restricted(_public(expression, relation), relation)
+        public = _public(expression, relation)
         if public is None:
             continue
         lookup, said = public
         for at, (known, parts) in enumerate(found):
             if known.scan == lookup.scan:
                 optional = known.optional or lookup.optional
-                # the optional side of a LEFT JOIN stays whole, as in `_restricted`
+                # the optional side of a LEFT JOIN stays whole, as in `_public`
                 found[at] = replace(known, optional=optional, within=None if optional else known.within), parts
             elif known.within is None or lookup.within is None or lookup.scan not in scans(known.within):
                 continue
@@ -277,105 +260,96 @@ def _names(scan: Scan) -> frozenset[str]:
     return frozenset(name for name, _, _ in scan.columns)
 
 
-def _size(domain: Domain) -> int:
-    """Return how many values a domain has at most, as far as the policy tells."""
-    match domain:
-        case Listed():
-            return len(domain.values)
-        case DerivedKey():
-            # plus NULL, for each column
-            return math.prod(len(values) + 1 for _, _, values in domain.columns)
-        case Looked():
-            return 1
-
-
-def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) -> Domain | None:
+def _domain(expression: Expression, relation: Relation, most: float) -> Domain | None:
     type_ = expression.type
-    null = type_.null_is_key
-    public = _restricted(_public(expression, relation), relation)
-    if public is not None and type_.values is None and type_.kind is not Kind.BOOLEAN:
-        return Looked(lookup=public[0], expression=public[1])
-    if type_.values is None and type_.kind is not Kind.DECIMAL:
-        combined = _derived(expression, relation, null=null)
+    public = _public(expression, relation)
+    looked = None if public is None else Looked(lookup=public[0], expression=public[1])
+    derived = _derived(expression, relation)
+    if type_.values is None:
+        if looked is not None and type_.kind is not Kind.BOOLEAN:
+            return looked
         # a range with gaps that are cheap to find, from several columns without fractions: of YEAR(d) * 100 + MONTH(d)
         # those that there are, and no thirteenth month
-        exact = combined is not None and all(type_.kind is not Kind.DECIMAL for _, type_, _ in combined.columns)
-        if combined is not None and exact and _size(combined) <= MAX_TRIED and len(_columns(combined.expression)) > 1:
-            return combined
-    narrowed = narrowed_key(expression, relation)
-    count = _points(narrowed)
-    if count is not None and MANY_KEYS < count <= most and narrowed.values is None and narrowed.kind.numeric:
-        step, lower = narrowed.step or Fraction(1), narrowed.lower
-        assert lower is not None  # noqa: S101 - its points were counted
-        return Listed(values=Points(first=int(-(-lower // step)), many=count, step=step, null=null))
-    values = finite_values(narrowed, most)
-    if values is not None:
-        return Listed(values=(*values, None) if null else values)
-    if public is not None:
-        return Looked(lookup=public[0], expression=public[1])
-    return _derived(expression, relation, null=null)
+        kinds = {type_.kind} if derived is None else {type_.kind, *(column.kind for _, column, _ in derived.columns)}
+        several = derived is not None and len(_columns(derived.expression)) > 1 and most_keys([derived]) <= MAX_TRIED
+        if several and Kind.DECIMAL not in kinds:
+            return derived
+    values = finite_values(narrowed_key(expression, relation), most)
+    if values is None:
+        return looked or derived
+    if type_.null_is_key:
+        values = replace(values, null=True) if isinstance(values, Points) else (*values, None)
+    return Listed(values=values)
 
 
-def _restricted(public: tuple[Lookup, Expression] | None, relation: Relation) -> tuple[Lookup, Expression] | None:
-    """Return a public table restricted by the question's conditions; the optional side of a LEFT JOIN stays whole."""
-    if public is None or public[0].optional:
-        return public
-    return replace(public[0], within=restricted(public[0].scan, relation)), public[1]
-
-
-def _derived(expression: Expression, relation: Relation, *, null: bool) -> DerivedKey | None:
+def _derived(expression: Expression, relation: Relation) -> DerivedKey | None:
     """Return the domain of an expression over columns with public lists; None if a list is missing or too long."""
+    null = expression.type.null_is_key
     if isinstance(expression, Column):
-        origin, inner, _ = _origin(expression, relation)
-        if isinstance(inner, Call) and isinstance(origin, Project):
-            expression, relation = inner, origin.source
+        origin, expression, _ = _origin(expression, relation)
+        relation = origin.source if isinstance(origin, Project | PerUnit) else origin
     if not isinstance(expression, Call):
         return None
-    columns: dict[str, tuple[str, Type, tuple[Value, ...]]] = {}
+    columns: dict[str, tuple[str, Type, Sequence[Value]]] = {}
     for column in _columns(expression):
         values = finite_values(column.type, 10**4)
         if values is None:
             return None
-        widest = columns.get(column.name)
         # Inside CASE a column has the narrower range that its branch leaves it: the widest of all places counts.
-        if widest is None or set(widest[2]) < set(values):
-            columns[column.name] = (column.name, column.type, values)
-        elif not set(values) <= set(widest[2]):
-            return None
+        _, _, widest = columns.setdefault(column.name, (column.name, column.type, values))
+        if values != widest:
+            if not (set(values) <= set(widest) or set(widest) <= set(values)):
+                return None
+            if len(values) > len(widest):
+                columns[column.name] = (column.name, column.type, values)
     size = math.prod(len(values) + 1 for _, _, values in columns.values())
     if not columns or size > MAX_KEYS:
         return None
     return DerivedKey(expression=expression, relation=relation, columns=tuple(columns.values()), null=null)
 
 
-def _public(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Lookup, Expression] | None:
-    """Return the only public table that an expression reads, and the expression over its columns; else None.
+def _columns(expression: Expression) -> list[Column]:
+    return [piece for piece in pieces(expression) if isinstance(piece, Column)]
+
+
+# where columns come from
+
+
+def _public(expression: Expression, relation: Relation) -> tuple[Lookup, Expression] | None:
+    """Return the only public table that an expression reads, and the expression over its columns; else None."""
+    defined = _defined(expression, relation)
+    if defined is None:
+        return None
+    in_tables, optional = defined
+    used = columns_in(in_tables)
+    for scan in scans(relation):
+        if scan.public and used and used <= _names(scan):
+            # the optional side of a LEFT JOIN stays whole
+            within = None if optional else restricted(scan, relation)
+            return Lookup(scan=scan, optional=optional, within=within), in_tables
+    return None
+
+
+def _defined(expression: Expression, relation: Relation, *, nested: bool = False) -> tuple[Expression, bool] | None:
+    """Return an expression over columns of tables, and whether a LEFT JOIN may make one of the columns NULL.
 
     A key that is itself a column is NULL where a LEFT JOIN found nothing, whatever it is computed from; ``nested``
-    inside an expression, as in COALESCE(region, 'unknown'), the NULL goes on.
+    inside an expression, as in COALESCE(region, 'unknown'), the NULL goes on. None where an expression is not over
+    columns of tables, or too large.
     """
-    match expression:
-        case Column():
-            origin, inner, outer = _origin(expression, relation)
-            if isinstance(origin, Project) and isinstance(inner, Call):
-                return None if nested and outer else _public(inner, origin.source, nested=True)
-            if not isinstance(origin, Scan) or not origin.public:
-                return None
-            return Lookup(scan=origin, optional=nested and outer), inner
-        case Call():
-            parts: list[Expression] = []
-            lookups: set[Lookup | None] = set()
-            for argument in expression.arguments:
-                if isinstance(argument, Literal):
-                    parts.append(argument)
-                else:
-                    lookup, part = _public(argument, relation, nested=True) or (None, argument)
-                    lookups.add(lookup)
-                    parts.append(part)
-            lookup = lookups.pop() if len(lookups) == 1 else None
-            return None if lookup is None else (lookup, replace(expression, arguments=tuple(parts)))
-        case Literal() | Released():
-            return None
+    if isinstance(expression, Column):
+        origin, inner, outer = _origin(expression, relation)
+        if isinstance(origin, Project | PerUnit) and isinstance(inner, Call):
+            return None if nested and outer else _defined(inner, origin.source, nested=True)
+        return (inner, nested and outer) if isinstance(origin, Scan) or isinstance(inner, Literal) else None
+    if not isinstance(expression, Call):
+        return expression, False
+    parts = [_defined(argument, relation, nested=True) for argument in expression.arguments]
+    known = [part for part in parts if part is not None]
+    size = sum(getattr(part, "size", 1) for part, _ in known)
+    if len(known) < len(parts) or size >= MOST_PIECES:
+        return None
+    return replace(expression, arguments=tuple(part for part, _ in known)), any(optional for _, optional in known)
 
 
 def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, bool]:
@@ -383,98 +357,61 @@ def _origin(column: Column, relation: Relation) -> tuple[Relation, Expression, b
     match relation:
         case Filter():
             return _origin(column, relation.source)
-        case WithWindows():
-            is_window = column.name in dict(relation.windows)
-            return (relation, column, False) if is_window else _origin(column, relation.source)
-        case Project():
-            inner = dict(relation.columns)[column.name]
-            return _origin(inner, relation.source) if isinstance(inner, Column) else (relation, inner, False)
+        case WithWindows() if column.name not in dict(relation.windows):
+            return _origin(column, relation.source)
+        case Project() | PerUnit():
+            named = dict(relation.columns if isinstance(relation, Project) else relation.keys)
+            inner = named.get(column.name)
+            if isinstance(inner, Column):
+                return _origin(inner, relation.source)
+            return relation, inner or column, False
         case Join():
             if column.name in columns_of(relation.left):
                 return _origin(column, relation.left)
             origin, inner, outer = _origin(column, relation.right)
             return origin, inner, outer or relation.kind is JoinKind.LEFT
-        case Scan() | UnionAll() | PerUnit() | Constants():
+        case _:
             return relation, column, False
-
-
-def _columns(expression: Expression) -> list[Column]:
-    return [piece for piece in pieces(expression) if isinstance(piece, Column)]
 
 
 # conditions on public keys
 
 
-@dataclass(slots=True)
-class _Spine:
-    """The tables that inner joins connect, and the conditions on rows as expressions over table columns."""
+def _conditions(relation: Relation) -> tuple[list[Scan], list[Expression]]:
+    """Return the tables that inner joins connect, and the conditions on all rows as expressions over their columns.
 
-    names: dict[str, Expression] = field(default_factory=dict)
-    """For each output column, its expression over columns of the tables."""
-    leaves: list[Scan] = field(default_factory=list)
-    conditions: list[Expression] = field(default_factory=list)
-
-    def say(self, conditions: Iterable[Expression]) -> None:
-        """Add the conditions that can be expressed over columns of tables; drop the others."""
-        for condition in conditions:
-            for term in conjuncts(condition):
-                in_tables = _said(term, self.names)
-                if in_tables is not None:
-                    self.conditions.append(in_tables)
-
-
-def _said(expression: Expression, names: Mapping[str, Expression]) -> Expression | None:
-    """Return an expression with its columns replaced by their definitions; None without one, or if too large."""
-    if isinstance(expression, Column):
-        return names.get(expression.name)
-    if not isinstance(expression, Call):
-        return expression
-    arguments = [_said(argument, names) for argument in expression.arguments]
-    translated = tuple(argument for argument in arguments if argument is not None)
-    if len(translated) < len(arguments) or sum(getattr(each, "size", 1) for each in translated) >= MOST_PIECES:
-        return None
-    return replace(expression, arguments=translated)
-
-
-def _spine(relation: Relation) -> _Spine:
+    Rows of a LEFT or ANTI JOIN need not satisfy its condition; fewer conditions list more keys, which is safe.
+    """
+    leaves: list[Scan] = []
+    conditions: list[Expression] = []
+    terms: list[Expression] = []
     match relation:
         case Scan():
-            names: dict[str, Expression] = {name: Column(name, type_) for name, _, type_ in relation.columns}
-            return _Spine(names, [relation])
-        case Filter() | WithWindows():
-            spine = _spine(relation.source)
-            spine.say([relation.condition] if isinstance(relation, Filter) else [])
-            return spine
-        case Project() | PerUnit():
-            spine = _spine(relation.source)
-            named = relation.columns if isinstance(relation, Project) else relation.keys
-            said = {name: _said(value, spine.names) for name, value in named}
-            spine.names = {name: value for name, value in said.items() if value is not None}
-            return spine
+            return [relation], []
+        case Filter():
+            leaves, conditions = _conditions(relation.source)
+            terms = conjuncts(relation.condition)
+        case Project() | PerUnit() | WithWindows():
+            return _conditions(relation.source)
         case Join():
-            spine = _spine(relation.left)
-            # rows of a LEFT or ANTI JOIN need not satisfy its condition; fewer conditions list more keys, which is safe
-            if relation.kind is not JoinKind.INNER:
-                return spine
-            other = _spine(relation.right)
-            spine = _Spine(
-                spine.names | other.names, [*spine.leaves, *other.leaves], [*spine.conditions, *other.conditions]
-            )
-            spine.say(call(Op.EQUAL, one, two) for one, two in relation.on)
-            spine.say([] if relation.where is None else [relation.where])
-            return spine
-        case UnionAll() | Constants():
-            return _Spine()
+            leaves, conditions = _conditions(relation.left)
+            if relation.kind is JoinKind.INNER:
+                further, on_right = _conditions(relation.right)
+                leaves, conditions = [*leaves, *further], [*conditions, *on_right]
+                terms = [call(Op.EQUAL, one, two) for one, two in relation.on]
+                terms += [] if relation.where is None else conjuncts(relation.where)
+    defined = [_defined(term, relation, nested=True) for term in terms]
+    return leaves, conditions + [term[0] for term in defined if term is not None and not term[1]]
 
 
 def with_public_conditions(relation: Relation) -> Relation:
     """Return a relation in which public tables have only rows that satisfy the question's conditions on them alone."""
-    spine = _spine(relation)
+    leaves, spoken = _conditions(relation)
 
     def narrowed_source(source: Relation) -> Relation:
-        if not isinstance(source, Scan) or not source.public or source not in spine.leaves:
+        if not isinstance(source, Scan) or not source.public or source not in leaves:
             return with_sources(source, narrowed_source)
-        conditions = [term for term in spine.conditions if columns_in(term) and columns_in(term) <= _names(source)]
+        conditions = [term for term in spoken if columns_in(term) and columns_in(term) <= _names(source)]
         return Filter(source=source, condition=all_of(conditions)) if conditions else source
 
     return narrowed_source(relation)
@@ -482,15 +419,15 @@ def with_public_conditions(relation: Relation) -> Relation:
 
 def restricted(scan: Scan, relation: Relation) -> Relation:
     """Return a public table joined with connected public tables and filtered by all public conditions."""
-    spine = _spine(relation)
-    public = [leaf for leaf in spine.leaves if leaf.public]
+    leaves, spoken = _conditions(relation)
+    public = [leaf for leaf in leaves if leaf.public]
     if scan not in public:
         return scan
     owners = {name: leaf for leaf in public for name, _, _ in leaf.columns}
     plain: list[Expression] = []
     links: list[Call] = []
     """Equalities between columns of two tables."""
-    for condition in spine.conditions:
+    for condition in spoken:
         # a condition over a private column says nothing that is public
         if not columns_in(condition) or not columns_in(condition) <= owners.keys():
             continue
@@ -524,14 +461,13 @@ def narrowed_key(key: Expression, relation: Relation) -> Type:
     """Return the type of a key on the rows that pass all conditions over that key and constants alone."""
     if not isinstance(key, Call):
         return key.type
-    spine = _spine(relation)
-    in_tables = _said(key, spine.names)
-    if in_tables is None:
+    defined = _defined(key, relation)
+    if defined is None:
         return key.type
     name = Column(_KEY, key.type)
     types: dict[str, Type] = {_KEY: key.type}
-    for condition in spine.conditions:
-        about = substituted(condition, lambda piece: name if _same(piece, in_tables) else None)
+    for condition in _conditions(relation)[1]:
+        about = substituted(condition, lambda piece: name if _same(piece, defined[0]) else None)
         if columns_in(about) == {_KEY}:
             types = narrowed(types, about)
     return types[_KEY]

@@ -18,19 +18,21 @@ statistic. With Gaussian noise the variance is proportional to 1/ρ_i, and ρ_i 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from hush.accounting.events import Event
+from hush.core import InvalidValueError, integer, nonnegative
+from hush.core.numbers import assign
 from hush.mechanisms import grouped
-from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, sum_error, zcdp_budget
+from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNoise, zcdp_budget
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Column, Expression, Released
 from hush.query.functions import describe as written
-from hush.query.plan.draws import Draw, DrawnAggregate, DrawPlanner
-from hush.query.plan.estimators import Estimator, Linear, Mean, Needs, Parts, compile_aggregates
+from hush.query.plan.draws import DRAWN, Draw, DrawnAggregate, DrawPlanner
+from hush.query.plan.estimators import Estimator, Needs, Parts, compile_aggregates
 from hush.query.plan.keys import (
     MANY_KEYS,
     MAX_KEYS,
@@ -43,8 +45,6 @@ from hush.query.plan.keys import (
     why_private,
 )
 from hush.query.plan.stability import (
-    AS_DECLARED,
-    Distinct,
     DistinctCount,
     DistinctTotal,
     Halves,
@@ -52,21 +52,23 @@ from hush.query.plan.stability import (
     Matches,
     Noised,
     Statistic,
-    TighterLimits,
     Total,
     UnitCount,
     Units,
     limits,
     members,
     sensitivity,
+    uncounted,
 )
 from hush.query.plan.winners_curse import Winners
-from hush.query.question import Question
+from hush.query.question import AggregateKind, Question
 from hush.query.relations import Named, Relation, scans
 from hush.query.released import aggregates_in
 from hush.query.schema import Schema
 from hush.query.types import Type
 
+SMALLEST = Fraction(1, 10**100)
+"""The smallest ε, and the smallest δ above 0."""
 _FINE = 1000  # shares of ε are multiples of about a thousandth
 _LONGEST = 80  # the longest line of a price list, in characters
 
@@ -141,6 +143,11 @@ class Plan:
     """How noise decides which rows are shown; None where it does not."""
 
     @property
+    def parts(self) -> Mapping[int, Plan]:
+        """The plans of the questions about rows, by number: this one; a question over answers may have several."""
+        return {0: self}
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """The events to charge, as in `hush.accounting.events`."""
         mechanisms = [] if self.selection is None else [self.selection.mechanism]
@@ -179,32 +186,48 @@ class Plan:
         laws = self.laws
         return [(factor, laws[statistic]) for statistic, factor in parts]
 
-    def half_width(self, aggregate: int, confidence: float) -> float | None:
-        """Return the half-width of an aggregate's interval where it does not depend on data, else None."""
-        estimator = self.estimators[aggregate]
-        if not isinstance(estimator, Linear):
-            return None
-        return float(estimator.widened(sum_error(self.noise_of(estimator.parts), confidence)))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """The terms of a question beside ε: δ, the noise that its accounts take, its limits, and its kind of keys."""
+    """The terms of a question beside its price: δ, the noise that its accounts take, its limits, its kind of keys."""
 
-    delta: Fraction
-    key_delta: Fraction
-    """The part of δ for choosing private keys."""
-    gaussian: bool
-    """Whether the accounts that pay take Gaussian noise."""
-    most_rho: Fraction | None
-    """The zCDP that these accounts hold when they are empty."""
-    prefer_gaussian: bool
-    """Whether numbers get Gaussian noise wherever there is a ρ for it."""
-    tighter: TighterLimits
-    keys: str | None
-    """Whether many public keys are listed ("public") or chosen ("private"); None decides by their number."""
-    matches: Matches
+    delta: Fraction = Fraction(0)
+    """The δ that the question may use, for private keys and Gaussian noise; 0 keeps it pure."""
+    key_delta: Fraction | None = None
+    """The part of δ that private keys take, half of δ by default. A live budget counts this as spent, whereas the δ
+    of Gaussian noise only says at which δ its ε is meant."""
+    gaussian: bool = True
+    """Whether the accounts that pay can take Gaussian noise, which has no pure ε."""
+    prefer_gaussian: bool = False
+    """Whether it is taken also where Laplace noise errs less at this price: of many equal releases it errs less at
+    their price together."""
+    most_rho: Fraction | None = None
+    """How much zCDP the accounts that pay can hold when they are empty."""
+    max_rows: int | None = None
+    """A tighter limit than the policy's on the rows of one unit: less noise, and more that is left out."""
+    max_groups: int | None = None
+    keys: str | None = None
+    """"public" to list all of many public keys, "private" to choose them privately although they are public."""
+    for_keys: Fraction = field(init=False)
+    """``key_delta``, or its default."""
+    matches: Matches = uncounted
     """The engine's number of rows of a public relation that agree on some expressions at most."""
+
+    def __post_init__(self) -> None:
+        if self.keys not in {None, "public", "private"}:
+            raise InvalidValueError(
+                "keys", got=self.keys, allowed="'public' to list them, 'private' to choose them, or left out"
+            )
+        total = nonnegative(self.delta, "delta")
+        for_keys = total / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
+        if for_keys > total:
+            raise InvalidValueError("key_delta", got=self.key_delta, allowed=f"at most delta, {total}")
+        if total >= 1 or 0 < for_keys < SMALLEST:
+            raise InvalidValueError("delta", got=self.delta, allowed="0, or from 1e-100 to below 1")
+        assign(self, delta=total, for_keys=for_keys)
+        for name in ("max_rows", "max_groups"):
+            if (value := getattr(self, name)) is not None:
+                assign(self, **{name: integer(value, name, minimum=1)})
 
     def rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
@@ -222,9 +245,17 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
 
     # what is computed, and how much one unit moves it
     by = [key for _, key in question.keys]
-    bounds = limits(question.relation, schema, keys=key_count, matches=matches, by=by, tighter=terms.tighter)
+    bounds = limits(
+        question.relation,
+        schema,
+        keys=key_count,
+        matches=matches,
+        by=by,
+        max_rows=terms.max_rows,
+        max_groups=terms.max_groups,
+    )
     estimators, needs = compile_aggregates(question.aggregates, weighted=bounds.units is not Units.ALONE)
-    if private_keys and not terms.key_delta:  # that a key is shown would tell that somebody has it
+    if private_keys and not terms.for_keys:  # that a key is shown would tell that somebody has it
         wanted = "the question wants its keys chosen"
         why = why_private(question.keys, question.relation) if terms.keys is None else wanted
         way = ", and the question's own is 0: leave delta out" if terms.delta else ": use a budget with a delta"
@@ -239,8 +270,8 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     noise_delta = terms.delta if terms.gaussian else Fraction(0)
     if private_keys:
         # half for the selection's Gaussian threshold, half for the numbers
-        noise_delta = (terms.delta - terms.key_delta) / 2 if terms.gaussian else Fraction(0)
-        selection = _selection(parts.pop(0), terms.key_delta, noise_delta, bounds)
+        noise_delta = (terms.delta - terms.for_keys) / 2 if terms.gaussian else Fraction(0)
+        selection = _selection(parts.pop(0), terms.for_keys, noise_delta, bounds)
     numeric, drawn = sum(parts[: len(needs.statistics)], Fraction(0)), parts[len(needs.statistics) :]
 
     # where noise decides which rows are shown, bars are wider; those of quantiles are drawn with the answer, so their
@@ -262,7 +293,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     threshold = selection is not None and selection.gaussian
     meant_at = spent + noise_delta * (gaussian + threshold)
 
-    notes = _caveats(question, bounds, estimators, draws, key_count, schema, terms.tighter)
+    notes = _caveats(question, bounds, draws, key_count, schema, terms)
     if winners is not None and winners.ordered:
         notes.append(
             "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
@@ -308,7 +339,7 @@ def _listed_keys(question: Question, terms: PlanTerms) -> tuple[Domain, ...] | N
     """Return the public keys; None where keys are chosen, for which an account with a δ pays."""
     public: tuple[Domain, ...] | None = None
     if terms.keys != "private" or not question.keys:
-        most_listed = MANY_KEYS if terms.key_delta and terms.keys is None else MAX_KEYS
+        most_listed = MANY_KEYS if terms.for_keys and terms.keys is None else MAX_KEYS
         public = domains(question.keys, question.relation, most_listed)
     if public is None and terms.keys == "public":
         raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
@@ -441,41 +472,53 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
 
 
+_COUNTS = {AggregateKind.COUNT, AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT}
+_DISTINCT = {AggregateKind.COUNT_DISTINCT, AggregateKind.SUM_DISTINCT, AggregateKind.AVG_DISTINCT}
+
+
 def _caveats(
     question: Question,
     bounds: Limits,
-    estimators: tuple[Estimator, ...],
     draws: tuple[Draw, ...],
     key_count: int | None,
     schema: Schema,
-    tighter: TighterLimits,
+    terms: PlanTerms,
 ) -> list[str]:
     """Return the caveats, the most important first: sources of bias and rows left out, from public facts alone."""
     lines = list(question.notes)
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
-    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, grouped.GroupedQuantile)]
-    ranks = [-(-quantile.rank // quantile.row_weight) for quantile in quantiles if quantile.rank]
-    if ranks:
+    several = "s" * (bounds.rows != 1)
+    beyond, ties = 0, False
+    for draw in draws:
+        if isinstance(draw.mechanism, grouped.GroupedQuantile):
+            beyond = max(beyond, -(-draw.mechanism.rank // draw.mechanism.row_weight))
+            ties = ties or draw.mechanism.ties is not None
+    if beyond:
         lines.append(
-            f"MIN and MAX are quantiles, not the true extremes: about {max(ranks):,} rows lie beyond the value (with "
+            f"MIN and MAX are quantiles, not the true extremes: about {beyond:,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
     if bounds.units is not Units.ALONE:
-        rows = f"{bounds.rows} row{'s' * (bounds.rows != 1)}"
-        line = f"each {unit} with more than {rows} in a group counts as {rows}"
+        line = f"each {unit} with more than {bounds.rows} row{several} in a group counts as {bounds.rows} row{several}"
         if question.keys and (key_count is None or bounds.groups < key_count):
             line += f", and counts in at most {bounds.groups} group{'s' * (bounds.groups != 1)}"
         lines.append(line)
     if bounds.matches > 1:
         end = "and the limits grow with them"
-        if tighter != AS_DECLARED:
+        if terms.max_rows or terms.max_groups:
             end = "and the question sets tighter limits: rows beyond them count less, groups beyond them do not count"
         lines.append(f"joins with public tables make up to {bounds.matches:,} rows of one, {end}")
-    lines += _value_caveats(question, bounds, estimators, unit)
+    kinds = {aggregate.kind for aggregate in question.aggregates}
+    read = [type_ for scan in scans(question.relation) if not scan.public for _, _, type_ in scan.columns]
+    if any(map(_clamped, read)) or kinds - _COUNTS - DRAWN:
+        lines.append("values outside the declared bounds are moved to the nearest bound")
+    if kinds & _DISTINCT:
+        are = "is" if bounds.rows == 1 else "are"
+        lines.append(f"at most {bounds.rows} different value{several} of each {unit} {are} counted in a group")
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
-    elif any(quantile.ties is not None for quantile in quantiles):
+    elif ties:
         lines.append(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
@@ -485,27 +528,6 @@ def _caveats(
     if bounds.units is not Units.ALONE:
         lines += _beyond_caveats(question, bounds, schema)
     return list(dict.fromkeys(lines))
-
-
-def _value_caveats(question: Question, bounds: Limits, estimators: tuple[Estimator, ...], unit: str) -> list[str]:
-    """Return whether values are moved to their bounds, and how many different values of a unit are counted."""
-    lines: list[str] = []
-    clamped = any(_clamped(type_) for scan in scans(question.relation) if not scan.public for *_, type_ in scan.columns)
-    distinct = False
-    for estimator in estimators:
-        if not isinstance(estimator, Linear | Mean):
-            clamped = clamped or not isinstance(estimator, DrawnAggregate)
-            continue
-        first = estimator.count[0][0] if isinstance(estimator, Mean) else estimator.parts[0][0]
-        distinct = distinct or isinstance(first, Distinct)
-        plain = isinstance(estimator, Linear) and (estimator.counts or isinstance(first, DistinctCount))
-        clamped = clamped or not plain
-    if clamped:
-        lines.append("values outside the declared bounds are moved to the nearest bound")
-    if distinct:
-        values = f"{bounds.rows} different value{'s' * (bounds.rows != 1)}"
-        lines.append(f"at most {values} of each {unit} {'is' if bounds.rows == 1 else 'are'} counted in a group")
-    return lines
 
 
 def _beyond_caveats(question: Question, bounds: Limits, schema: Schema) -> list[str]:

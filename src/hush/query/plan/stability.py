@@ -88,7 +88,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from hush.core import Grid, InvalidValueError, integer
+from hush.core import Grid, InvalidValueError
 from hush.mechanisms.grouped import Contribution
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Hashed, Op, columns_in, hashed_once, with_columns
@@ -118,7 +118,8 @@ from hush.query.types import Kind, Type
 MAX_ROWS = 2**20
 MAX_GROUPS = 2**20
 _INDEX = 2**51  # indices stay below this, where float64 counts every integer
-_FINE = 2**20
+FINE = 2**20
+"""Into how many parts a value is divided where units are weighted down."""
 _SPAN_OF_PRODUCTS = 2**29  # a factor of a product spans at most this, so that the product of two stays within 64 bits
 
 Matches = Callable[[Relation, Sequence[Expression]], int]
@@ -158,46 +159,17 @@ class Limits:
         """The number of groups in which neighbours differ, for the mechanisms."""
         return Contribution(groups=self.groups, units=self.touched)
 
-    def rungs(self) -> list[TighterLimits]:
+    def rungs(self) -> list[tuple[int, int]]:
         """Return a few tighter limits that a question might ask for: 1 and the root of each, and 1 of both.
 
-        >>> bounds = Limits(units=Units.COLUMN, rows=40, groups=12, touched=1)
-        >>> [(rung.max_rows, rung.max_groups) for rung in bounds.rungs()]
+        >>> Limits(units=Units.COLUMN, rows=40, groups=12, touched=1).rungs()
         [(6, 12), (1, 12), (40, 3), (40, 1), (1, 1)]
         """
         if self.units is Units.ALONE:
             return []
         rows = [(math.isqrt(self.rows), self.groups), (1, self.groups)]
         groups = [(self.rows, math.isqrt(self.groups)), (self.rows, 1)]
-        pairs = dict.fromkeys(pair for pair in [*rows, *groups, (1, 1)] if pair != (self.rows, self.groups))
-        return [TighterLimits(max_rows=max_rows, max_groups=max_groups) for max_rows, max_groups in pairs]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TighterLimits:
-    """The limits that a question sets itself; None for the policy's."""
-
-    max_rows: int | None = None
-    max_groups: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_rows", "max_groups"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, integer(value, name, minimum=1))
-
-    def within(self, rows: int, groups: int, declared_by: str = "the policy declares") -> tuple[int, int]:
-        """Return the limits of a question, given those of the policy."""
-        for name, tighter, declared in (("max_rows", self.max_rows, rows), ("max_groups", self.max_groups, groups)):
-            if tighter is not None and tighter > declared:
-                allowed = f"at most {declared}, which is what {declared_by}"
-                hint = "A question may tighten the policy's limits, never widen them; leave it out, or ask the owner."
-                raise InvalidValueError(name, got=tighter, allowed=allowed, hint=hint)
-        return self.max_rows or rows, self.max_groups or groups
-
-
-AS_DECLARED = TighterLimits()
-"""No tighter limits: those of the policy hold."""
+        return list(dict.fromkeys(pair for pair in [*rows, *groups, (1, 1)] if pair != (self.rows, self.groups)))
 
 
 def limits(
@@ -207,11 +179,13 @@ def limits(
     keys: int | None,
     matches: Matches,
     by: Sequence[Expression] = (),
-    tighter: TighterLimits = AS_DECLARED,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
 ) -> Limits:
     """Return the contribution bounds of a question; ``keys`` is the largest number of its keys, None if unknown.
 
-    ``by`` are the keys themselves; ``matches`` counts rows of public tables.
+    ``by`` are the keys themselves; ``matches`` counts rows of public tables; ``max_rows`` and ``max_groups`` are limits
+    that the question sets itself.
     """
     parts = relations_in(relation)
     scanned = [part for part in parts if isinstance(part, Scan)]
@@ -246,8 +220,13 @@ def limits(
     typical = _typical(narrowed, schema, by, matches)
     declared = replace(typical, rows=max(rows, typical.rows), groups=max(groups, typical.groups))
     declared_by = "the policy declares" if typical.matches == 1 else "the policy and the rows of public tables make it"
-    rows, groups = tighter.within(declared.all_rows, declared.all_groups, declared_by)
-    rows, groups = min(rows, typical.all_rows), min(groups, typical.all_groups)
+    tighter = {"max_rows": (max_rows, declared.all_rows), "max_groups": (max_groups, declared.all_groups)}
+    for name, (wanted, most) in tighter.items():
+        if wanted is not None and wanted > most:
+            hint = "A question may tighten the policy's limits, never widen them; leave it out, or ask the owner."
+            raise InvalidValueError(name, got=wanted, allowed=f"at most {most}, which is what {declared_by}", hint=hint)
+    rows = min(max_rows or declared.all_rows, typical.all_rows)
+    groups = min(max_groups or declared.all_groups, typical.all_groups)
     names_of_keys = frozenset(key.name for key in by if isinstance(key, Column))
     if rows > 1 and one_row_per_unit(relation, owned=bool(owned), by=names_of_keys):
         rows = 1
@@ -509,7 +488,7 @@ class Factor(Hashed):
         if first > last:
             first = last = round(lower / step)
         # weighted sums are truncated to whole steps: with finer steps that loses less
-        while weighted and 0 < last - first < _FINE and 2 * max(abs(first), abs(last)) <= _INDEX:
+        while weighted and 0 < last - first < FINE and 2 * max(abs(first), abs(last)) <= _INDEX:
             step, first, last = step / 2, 2 * first, 2 * last
         return cls(expression=expression, step=step, first=first, last=last)
 
@@ -539,15 +518,13 @@ class Factor(Hashed):
 @hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Hashed):
-    """The number of rows of the population, each counted ``times`` times."""
+    """The number of rows of the population, each counted ``times`` times.
+
+    A row is counted in small parts where units are weighted down by more rows than these.
+    """
 
     population: Population
     times: int = 1
-
-    @classmethod
-    def of(cls, population: Population, *, weighted: bool) -> Count:
-        """Return the count; in small parts of a row where units are ``weighted`` down by more rows than these."""
-        return cls(population=population, times=_FINE if weighted and not population.everything else 1)
 
     @property
     def bound(self) -> int:

@@ -35,12 +35,12 @@ from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
 from hush.query.sql.answers import asked
-from hush.query.sql.dialects import intervals, notes_of, translated, within_units
+from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
 from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
 from hush.query.sql.select import MAX_OUTPUTS, answers_of, check_rows_as_units, is_finished
-from hush.query.sql.text import DEFAULT, DIALECTS, numbered_tokens, read_query
+from hush.query.sql.text import DEFAULT, DIALECTS, read_query
 
 __all__ = ["parse", "parse_rows", "resolve"]
 
@@ -54,13 +54,7 @@ def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str =
         tree: exp.Expr = read_query(text, dialect)
         if dialect != DEFAULT:
             tree = translated(tree, dialect)
-        question = resolve(tree, schema, parameters, text, dialect)
-    if dialect == DEFAULT:
-        return question
-    if isinstance(question, Composed):
-        questions = tuple(replace(part, notes=notes_of(part, dialect)) for part in question.questions)
-        return replace(question, questions=questions)
-    return replace(question, notes=notes_of(question, dialect))
+        return resolve(tree, schema, parameters, text, dialect)
 
 
 def resolve(
@@ -82,7 +76,6 @@ def resolve(
         answers = answers_of(tree, context, NO_PARTS)
         _check_unused_parts(context)
         question = asked(answers, context)
-    context.binder.check_all_used()
     return replace(question, intervals=ends, text=text + context.binder.written())
 
 
@@ -109,7 +102,6 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
             raise QuestionError(
                 "Rows of a release cannot be compared with an answer.", "Ask for it first, and write it."
             )
-        context.binder.check_all_used()
     if not private(table.relation):
         raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
     types = columns_of(table.relation)
@@ -139,11 +131,11 @@ def _check_unused_parts(context: Context) -> None:
     """Resolve unused parts of WITH, so that every part of a question is checked."""
     for part in context.parts:
         if not part.used:
-            with context.trial():
-                if is_finished(part.query, context, part.parts):
-                    answers_of(part.query, context, part.parts)
-                else:
-                    named_source(derived(part.query, context, part.parts).names, "WITH", part.columns)
+            trial = context.trial()
+            if is_finished(part.query, trial, part.parts):
+                answers_of(part.query, trial, part.parts)
+            else:
+                named_source(derived(part.query, trial, part.parts).names, "WITH", part.columns)
 
 
 @contextlib.contextmanager
@@ -156,7 +148,7 @@ def _refusals(text: str | None = None) -> Iterator[None]:
         yield
     except QuestionError as error:
         if text is not None and error.place is not None and not error.text:
-            error.text = numbered_tokens(text)[0]
+            error.text = text
         raise
     except HushError:
         raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
 
 from hush.query.answers.tree import (
     AnswerColumnName,
@@ -27,122 +28,94 @@ from hush.query.answers.tree import (
     Windowed,
     meaning_of,
     meanings,
+    walk,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, with_columns
+from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, with_columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, pruned, sources, used, with_sources
 from hush.query.released import for_engine, noisy
+from hush.query.sql.dialects import notes_of
 from hush.query.sql.names import Answers, Context
 
-Columns = Mapping[Expression, Expression]
-"""The column of each key and aggregate, and of the expressions over them that an engine computes."""
+MOST_TABLES = 2000
 
 
-def level(question: Question, context: Context) -> tuple[AnswerTable, Columns]:
-    """Return the answer table of a question without outputs, and the column of each key and aggregate.
+def level(question: Question, names: Sequence[str], context: Context) -> AnswerTable:
+    """Return the answer table of a question without outputs: its keys and aggregates, by these names.
 
     The question reads no other columns than it needs.
     """
-    released = _released(question)
-    names: list[str] = []
-    expressions: list[Expression | None] = []
-    for name, key in question.keys:
-        names.append(context.fresh(name))
-        expressions.append(key)
-    for aggregate in question.aggregates:
-        names.append(context.fresh(aggregate.kind.name.lower()))
+    expressions: list[Expression | None] = [key for _, key in question.keys]
+    released = [Released("key", index, key.type) for index, (_, key) in enumerate(question.keys)]
+    for index, aggregate in enumerate(question.aggregates):
         expressions += [*aggregate.arguments, aggregate.where]
-    question = replace(question, relation=pruned(question.relation, used(expressions)))
-    number = 0
-    # equal questions are asked, and paid for, once; names of outputs may differ
-    for known in context.questions:
-        if (known.relation, known.keys, known.aggregates) == (question.relation, question.keys, question.aggregates):
-            names = [name for name, _ in known.outputs]
-            break
-        number += 1
-    else:
-        context.questions.append(replace(question, outputs=tuple(zip(names, released, strict=True))))
-    columns = []
-    meanings: dict[Expression, Expression] = {}
-    for name, each in zip(names, released, strict=True):
-        columns.append(AnswerColumnName(name=name, type=each.type, noisy=each.source == "aggregate"))
-        meanings[each] = Column(name, each.type)
-    return Asked(question=number, columns=tuple(columns)), meanings
-
-
-def _released(question: Question) -> list[Released]:
-    keys = [Released("key", index, key.type) for index, (_, key) in enumerate(question.keys)]
-    return keys + [Released("aggregate", index, each.type) for index, each in enumerate(question.aggregates)]
+        released.append(Released("aggregate", index, aggregate.type))
+    relation, outputs = pruned(question.relation, used(expressions)), tuple(zip(names, released, strict=True))
+    question = replace(question, relation=relation, outputs=outputs)
+    question = replace(question, notes=notes_of(question, context.dialect))
+    columns = [AnswerColumnName(name=name, type=r.type, noisy=r.source == "aggregate") for name, r in outputs]
+    for number, known in enumerate(context.questions):
+        # equal questions are asked, and paid for, once; names of outputs may differ
+        if (known.relation, known.keys, known.aggregates) == (relation, question.keys, question.aggregates):
+            columns = [replace(column, name=n) for column, (n, _) in zip(columns, known.outputs, strict=False)]
+            named = zip(names, (column.column for column in columns), strict=True)
+            return Computed(source=Asked(question=number, columns=tuple(columns)), columns=tuple(named))
+    context.questions.append(question)
+    return Asked(question=len(context.questions) - 1, columns=tuple(columns))
 
 
 def levels(
     question: Question,
     sets: Sequence[tuple[int, ...]],
+    columns: Sequence[Column],
     grouping: Sequence[str],
-    expressions: Sequence[Expression],
+    parts: Mapping[Call, Column],
     context: Context,
-) -> tuple[AnswerTable, Columns]:
+) -> AnswerTable:
     """Return the levels of ROLLUP, CUBE or GROUPING SETS, one below the other.
 
-    ``sets`` are the keys of each level, ``grouping`` for each key the column that says whether a row lacks it, and
-    ``expressions`` all that is computed from the levels.
+    ``sets`` are the keys of each level, ``columns`` those of all keys and aggregates, ``grouping`` for each key the
+    column that says whether a row lacks it, and ``parts`` functions of these that an engine computes, as of texts: each
+    level has its own.
     """
-    released = _released(question)
-    keys = released[: len(question.keys)]
-    # functions of keys and aggregates that an engine computes, as of texts: each level has its own
-    parts: dict[Call, None] = {}
-    stack = list(expressions)
-    while stack:
-        expression = stack.pop()
-        if isinstance(expression, Call) and for_engine(expression):
-            parts[expression] = None
-        elif isinstance(expression, Call):
-            stack.extend(expression.arguments)
-    columns = [
-        AnswerColumnName(
-            name=context.fresh(each.source),
-            type=each.type.or_null() if each.source == "key" else each.type,
-            noisy=each.source == "aggregate",
-        )
-        for each in released
+    keys = len(question.keys)
+    noisy = {column.name for column in columns[keys:]}
+    for part, column in parts.items():
+        noisy |= {column.name} if columns_in(part) & noisy else set()
+    bits = [Column(name, constant(Fraction(0)).type) for name in grouping]
+    stacked = [
+        AnswerColumnName(name=each.name, type=each.type, noisy=each.name in noisy)
+        for each in (*columns, *parts.values(), *bits)
     ]
-    meanings: dict[Expression, Expression] = {
-        each: column.column for each, column in zip(released, columns, strict=True)
-    }
-    bit = constant(Fraction(0)).type
-    columns += [AnswerColumnName(name=name, type=bit, noisy=False) for name in grouping]
-    for part in parts:
-        name = context.fresh("part")
-        meanings[part] = Column(name, part.type)
-        columns.append(AnswerColumnName(name=name, type=part.type.or_null(), noisy=noisy(part)))
     sources: list[AnswerTable] = []
     for key_set in sets:
-        table, own = level(replace(question, keys=tuple(question.keys[key] for key in key_set)), context)
+        own = [columns[place] for place in (*key_set, *range(keys, len(columns)))]
+        names = [context.fresh(column.name) for column in own]
+        table = level(replace(question, keys=tuple(question.keys[key] for key in key_set)), names, context)
         # keys that are not in this level are NULL, as ROLLUP says
-        meaning: dict[Expression, Expression] = {each: Literal(None, each.type.or_null()) for each in keys}
-        meaning |= {keys[key]: own[replace(keys[key], index=index)] for index, key in enumerate(key_set)}
-        meaning |= {each: own[each] for each in released[len(keys) :]}
-        bits = [constant(Fraction(int(key not in key_set))) for key in range(len(grouping))]
-        computed = [*meaning.values(), *bits, *(over_columns(part, meaning) for part in parts)]
-        unique = [context.fresh(column.name) for column in columns]
-        sources.append(Computed(source=table, columns=tuple(zip(unique, computed, strict=True))))
-    return Stacked(sources=tuple(sources), columns=tuple(columns), levels=True), meanings
+        meaning: dict[str, Expression] = {column.name: Literal(None, column.type) for column in columns[:keys]}
+        meaning |= {column.name: Column(name, column.type) for column, name in zip(own, names, strict=True)}
+        for part, column in parts.items():
+            meaning[column.name] = _at_level(part, meaning)
+        meaning |= {name: constant(Fraction(int(key not in key_set))) for key, name in enumerate(grouping)}
+        sources.append(Computed(source=table, columns=tuple((context.fresh(n), each) for n, each in meaning.items())))
+    return Stacked(sources=tuple(sources), columns=tuple(stacked), levels=True)
 
 
-def over_columns(expression: Expression, columns: Columns) -> Expression:
-    """Return an expression with everything that is a column replaced by it."""
-    if expression in columns:
-        return columns[expression]
-    if isinstance(expression, Call):
-        arguments = tuple(over_columns(argument, columns) for argument in expression.arguments)
-        strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
-        if strict and any(map(is_null, arguments)):
-            return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
-        return Call(expression.op, arguments, expression.type)
-    return expression
+def _at_level(expression: Expression, meaning: Mapping[str, Expression]) -> Expression:
+    """Return an expression with the meaning of all columns in it, of which some may be NULL."""
+    if isinstance(expression, Column):
+        return meaning[expression.name]
+    if not isinstance(expression, Call):
+        return expression
+    arguments = tuple(_at_level(argument, meaning) for argument in expression.arguments)
+    strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
+    if strict and any(map(is_null, arguments)):
+        return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
+    return Call(expression.op, arguments, expression.type)
 
 
 def select_results(
@@ -156,6 +129,7 @@ def select_results(
 ) -> Answers:
     """Return the results of a SELECT: ORDER BY and LIMIT, and equal rows once if DISTINCT says so."""
     limit, offset = cut
+    table = within_limit(table)
     names: list[tuple[str, str]] = []
     columns: list[Named] = []
     for label, output in outputs:
@@ -173,6 +147,13 @@ def select_results(
     if order or limit is not None or offset:
         table = Sorted(source=table, order=order, limit=limit, offset=offset)
     return Answers(table if distinct else Computed(source=table, columns=tuple(columns)), names)
+
+
+def within_limit(table: AnswerTable) -> AnswerTable:
+    """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
+    if next(islice(walk(table), MOST_TABLES, None), None) is not None:
+        raise QuestionError(f"The question puts more than {MOST_TABLES:,} tables of answers together.", "Ask for less.")
+    return table
 
 
 def row_keys(table: AnswerTable) -> frozenset[str] | None:
@@ -248,7 +229,8 @@ def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Mea
     """
     below = [_pushed_down(source, context) for source in sources(table)]
     inside = [known for _, known in below]
-    known = meanings(table, inside, context.questions)
+    outputs = {number: [output for _, output in each.outputs] for number, each in enumerate(context.questions)}
+    known = meanings(table, inside, outputs)
 
     def pushed(expression: Expression) -> Expression:
         """Return an expression over columns with functions for the engine replaced by outputs."""
@@ -256,14 +238,16 @@ def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Mea
             return expression
         if not for_engine(expression):
             return Call(expression.op, tuple(map(pushed, expression.arguments)), expression.type)
-        meaning = meaning_of(expression, inside[0])
+        meanings_of_parts = list(meaning_of(expression, inside[0]).values())
+        meaning = meanings_of_parts[0] if len(meanings_of_parts) == 1 else None
+        reads = [node.question for source in sources(table) for node in walk(source) if isinstance(node, Asked)]
         # a name of an output would not say which of two groups of one question is meant
-        if len(meaning) != 1 or meaning[0].side or noisy(meaning[0].expression):
+        if meaning is None or not meaning.always or noisy(meaning.expression) or reads.count(meaning.question) > 1:
             raise QuestionError(
                 "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
                 "Compute it in the inner question, from its keys.",
             )
-        number, output = meaning[0].question, meaning[0].expression
+        number, output = meaning.question, meaning.expression
         question = context.questions[number]
         name = next((name for name, known in question.outputs if known == output), None)
         if name is None:

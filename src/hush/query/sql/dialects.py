@@ -9,11 +9,9 @@ PostgreSQL and SQL Server divide integers as whole numbers, and other numbers no
 expression has there, not by its values: ``100.0 * 1 / 3`` is 33.3. `number_type` finds that type while an expression is
 read, and the expression carries it (`Type.written`).
 
-BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too. BigQuery says
-``SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2, …)``. Its ε and δ are the
-question's price, its groups the limit ``max_groups``, and its privacy unit must be the policy's. An aggregate's
-``contribution_bounds_per_row => (0, 9)`` is CLIP; ``contribution_bounds_per_group => (0, 9)`` clips the contribution of
-one unit to a group, which is asked here by aggregating within the unit first::
+BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too
+(docs/migrating.md). ``contribution_bounds_per_group => (0, 9)`` clips the contribution of one unit to a group, which is
+asked here by aggregating within the unit first::
 
     SELECT city, SUM(x, contribution_bounds_per_group => (0, 9)) AS s FROM t GROUP BY city
     SELECT city, SUM(CLIP(s, 0, 9)) AS s FROM (SELECT id, city, SUM(x) AS s FROM t GROUP BY id, city) GROUP BY city
@@ -23,25 +21,24 @@ Snowflake's ``DP_INTERVAL_LOW(alias)`` and ``DP_INTERVAL_HIGH(alias)`` are the e
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from hush.core import InvalidValueError, exact
+from hush.core import exact
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Expression, Literal, Op, Released, pieces
+from hush.query.expressions import Call, Expression, Literal, Op
 from hush.query.functions import call, constant
 from hush.query.functions.dates import UNITS
-from hush.query.question import AggregateKind, Question
-from hush.query.relations import Filter, Join, Project, relations_in
+from hush.query.question import Question
+from hush.query.relations import scans
 from hush.query.sql.allow_list import WRITTEN, called, identifier, is_set, shown
-from hush.query.sql.text import DEFAULT, DIALECTS, only_words
+from hush.query.sql.text import DEFAULT, DIALECTS, PER_UNIT, PRIVACY, PrivacyClause, read_query
 from hush.query.types import UNKNOWN, Kind
 
 _SAME = frozenset(
@@ -75,6 +72,8 @@ _SAYS_NOTHING = {
 
 def translated(tree: exp.Expr, dialect: str) -> exp.Expr:
     """Return a tree of a dialect translated to the default dialect; refuse parts without an equal meaning there."""
+    for clause in list(tree.find_all(PrivacyClause)):  # its options are the question's terms
+        clause.pop()
     # from the leaves up, so that what a rewriting makes is not rewritten again
     for node in reversed(list(tree.walk())):
         if (plain := _translated(node, dialect)) is not node:
@@ -91,11 +90,9 @@ def _translated(node: exp.Expr, dialect: str) -> exp.Expr:
         raise QuestionError("Parameters are read in the default dialect alone.", "Write the value itself.")
     if isinstance(node, exp.Anonymous):
         name = f"{str(node.this).upper()}()"
-    for difference in _BY_NODE.get(name, ()):
-        if dialect not in difference.dialects:
-            continue
+    read: Any
+    for read in _BY_NODE.get((name, dialect), ()):
         meaning: exp.Expr | str | None = None
-        read: Any = difference.read
         if isinstance(read, str):
             meaning = read
         elif (slots := getattr(read, "arg_types", None)) is None:
@@ -126,9 +123,9 @@ def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:
 # Each of these gets a node, and returns what it means, the reason why it is refused, or None if it does not apply
 
 
-def _if_unit(node: exp.Expr, units: str, reason: str) -> str | None:
-    """Refuse certain units of time, of functions and in EXTRACT."""
-    return reason if _unit(node) in units.split() else None
+def _if_unit(units: str, reason: str) -> Callable[[exp.Expr], str | None]:
+    """Return what refuses certain units of time, of functions and in EXTRACT."""
+    return lambda node: reason if _unit(node) in units.split() else None
 
 
 def _unit(node: exp.Expr) -> str:
@@ -141,6 +138,18 @@ def _unit(node: exp.Expr) -> str:
 def _any_null(parts: Iterable[exp.Expr], *, negated: bool = False) -> exp.Expr:
     tests: list[exp.Expr] = [exp.Is(this=part.copy(), expression=exp.Null(), negate=negated) for part in parts]
     return reduce(lambda left, right: (exp.And if negated else exp.Or)(this=left, expression=right), tests)
+
+
+def _is_null(node: exp.Expr) -> exp.Expr | None:
+    return _any_null(node.expressions) if len(node.expressions) == 1 else None
+
+
+def _make_date(node: exp.Expr) -> exp.Expr | None:
+    return exp.DateFromParts.from_arg_list(node.expressions) if len(node.expressions) == 3 else None
+
+
+def _piped(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=reduce(lambda left, right: exp.DPipe(this=left, expression=right), node.expressions))
 
 
 def _skipping_null(node: exp.Expr) -> exp.Expr:
@@ -298,154 +307,84 @@ def _pattern(node: exp.Expr, signs: str) -> str | None:
     return "its pattern has signs with a meaning of their own" if set(signs) & set(pattern) else None
 
 
-class Difference(NamedTuple):
-    """A difference between a dialect and DuckDB, with the page of the dialect's documentation."""
-
-    nodes: str
-    """Names of the parser's classes; with brackets, names that it has no class for."""
-    dialects: str
-    """Names of the dialects."""
-    read: type[exp.Expr] | Callable[[exp.Expr], exp.Expr | str | None] | str
-    """The reason to refuse; the class of the default dialect that has the same arguments; or a function.
-
-    A function returns a node of the default dialect, a reason to refuse, or None if the difference does not apply.
-    """
-    what: str
-    source: str
-
-
-_GOOGLE = "https://cloud.google.com/bigquery/docs/reference/standard-sql/"
-_SNOWFLAKE = "https://docs.snowflake.com/en/sql-reference/functions/"
-_POSTGRESQL = "https://www.postgresql.org/docs/current/"
-_SPARK = "https://spark.apache.org/docs/latest/"
-_MICROSOFT = "https://learn.microsoft.com/en-us/sql/t-sql/"
 _OTHERS = " ".join(DIALECTS[1:])
 _WHITE_SPACE = "it takes tabs and line ends off, too: write TRIM(x, ' ')"
 _MOVES = "DateAdd DateSub DatetimeAdd DatetimeSub TimestampAdd TimestampSub TimeAdd TsOrDsAdd"
 _CASTS = "Cast TryCast"
+_Meaning = type[exp.Expr] | Callable[[exp.Expr], exp.Expr | str | None] | str
+"""What a node of a dialect means: the reason to refuse it; the class of the default dialect that has the same
+arguments; or a function, which returns a node of the default dialect, a reason to refuse, or None if it does not apply.
+"""
 
-DIFFERENCES = tuple(starmap(Difference, (
-    ("Concat", "bigquery snowflake spark",
-     lambda node: exp.Paren(this=reduce(lambda left, right: exp.DPipe(this=left, expression=right), node.expressions)),
-     "NULL if an argument is", _SPARK + "api/sql/#concat"),
-    ("Greatest Least", "bigquery snowflake", _null_if_any,
-     "NULL if an argument is", _SNOWFLAKE + "greatest"),
-    ("Greatest Least", "postgres spark tsql", _skipping_null,
-     "NULL is skipped", _POSTGRESQL + "functions-conditional.html"),
-    ("SafeDivide", "bigquery spark", exp.Div,
-     "a division", _GOOGLE + "mathematical_functions#safe_divide"),
-    ("Nvl2", "snowflake spark", _choice,
-     "a choice", _SNOWFLAKE + "nvl2"),
-    ("EqualNull", "snowflake", exp.NullSafeEQ,
-     "NULL equals NULL", _SNOWFLAKE + "equal_null"),
-    ("Count", "snowflake spark", _without_null,
-     "of several arguments, rows with a NULL are skipped", _SNOWFLAKE + "count"),
+DIFFERENCES: tuple[tuple[str, str, _Meaning], ...] = (
+    ("Concat", "bigquery snowflake spark", _piped),
+    ("Greatest Least", "bigquery snowflake", _null_if_any),
+    ("Greatest Least", "postgres spark tsql", _skipping_null),
+    ("SafeDivide", "bigquery spark", exp.Div),
+    ("Nvl2", "snowflake spark", _choice),
+    ("EqualNull", "snowflake", exp.NullSafeEQ),
+    ("Count", "snowflake spark", _without_null),
     # texts
-    ("Contains", "tsql", "it searches a full-text index",
-     "searches a full-text index", _MICROSOFT + "queries/contains-transact-sql"),
-    ("Contains", "bigquery", "it goes without regard to case, and normalizes",
-     "CONTAINS_SUBSTR goes without regard to case", _GOOGLE + "search_functions#contains_substr"),
-    ("Length", "tsql", "LEN leaves blanks at the end out",
-     "leaves blanks at the end out", _MICROSOFT + "functions/len-transact-sql"),
-    ("Substring", "bigquery snowflake spark", _from_one,
-     "0 is the first place; before it, from the end", _SNOWFLAKE + "substr"),
-    ("Substring", "postgres tsql", _before_first,
-     "counts places before the first", _MICROSOFT + "functions/substring-transact-sql"),
-    ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if is_set(node.args.get("position")) else None,
-     "may start at a place", _SNOWFLAKE + "charindex"),
-    ("Trim", "bigquery", lambda node: None if is_set(node.args.get("expression")) else _WHITE_SPACE,
-     "takes all white space off", _GOOGLE + "string_functions#trim"),
-    ("Trim", _OTHERS, _blanks,
-     "blanks may be named", _SPARK + "api/sql/#trim"),
-    ("Like ILike", "bigquery snowflake postgres spark", lambda node: _pattern(node, "\\"),
-     "a backslash escapes", _POSTGRESQL + "functions-matching.html"),
-    ("Like ILike", "tsql", lambda node: _pattern(node, "\\["),
-     "brackets hold characters", _MICROSOFT + "language-elements/like-transact-sql"),
-    ("RegexpLike", "bigquery", lambda node: node,
-     "matches a part, by RE2", _GOOGLE + "string_functions#regexp_contains"),
-    ("SimilarTo", "postgres", "patterns differ",
-     "patterns differ", _POSTGRESQL + "functions-matching.html"),
-    ("RawString", "bigquery spark", lambda node: exp.Literal.string(str(node.this)),
-     "a text without escapes", _GOOGLE + "lexical#literals"),
+    ("Contains", "tsql", "it searches a full-text index"),
+    ("Contains", "bigquery", "it goes without regard to case, and normalizes"),
+    ("Length", "tsql", "LEN leaves blanks at the end out"),
+    ("Substring", "bigquery snowflake spark", _from_one),
+    ("Substring", "postgres tsql", _before_first),
+    ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if is_set(node.args.get("position")) else None),
+    ("Trim", "bigquery", lambda node: None if is_set(node.args.get("expression")) else _WHITE_SPACE),
+    ("Trim", _OTHERS, _blanks),
+    ("Like ILike", "bigquery snowflake postgres spark", lambda node: _pattern(node, "\\")),
+    ("Like ILike", "tsql", lambda node: _pattern(node, "\\[")),
+    ("RegexpLike", "bigquery", lambda node: node),
+    ("SimilarTo", "postgres", "patterns differ"),
+    ("RawString", "bigquery spark", lambda node: exp.Literal.string(str(node.this))),
     # numbers; what depends on their types is in `meant` and `castable`
-    ("Round", "tsql", _cut,
-     "cuts digits off if it is told to", _MICROSOFT + "functions/round-transact-sql"),
-    (_CASTS, "postgres", _decimals,
-     "a DECIMAL has any number of digits", _POSTGRESQL + "datatype-numeric.html"),
-    (_CASTS, "tsql", lambda node: _decimals(node, 18, 0),
-     "a DECIMAL is whole", _MICROSOFT + "data-types/decimal-and-numeric-transact-sql"),
-    (_CASTS, "spark", lambda node: _decimals(node, 10, 0),
-     "a DECIMAL is whole", _SPARK + "sql-ref-datatypes.html"),
-    (_CASTS, "bigquery", lambda node: _decimals(node, 38, 9),
-     "a NUMERIC has nine digits after the point", _GOOGLE + "data-types#decimal_types"),
-    (_CASTS, "snowflake", _wide,
-     "all whole numbers have 38 digits", "https://docs.snowflake.com/en/sql-reference/data-types-numeric"),
-    ("Convert", "tsql", _convert,
-     "a cast", _MICROSOFT + "functions/cast-and-convert-transact-sql"),
-    ("ApproxQuantile", "snowflake spark", exp.Quantile,
-     "a quantile", _SNOWFLAKE + "approx_percentile"),
-    ("VAR()", "tsql", exp.Variance,
-     "of a sample", _MICROSOFT + "functions/var-transact-sql"),
-    ("VARP()", "tsql", exp.VariancePop,
-     "of all", _MICROSOFT + "functions/varp-transact-sql"),
-    ("STDEVP()", "tsql", exp.StddevPop,
-     "of all", _MICROSOFT + "functions/stdevp-transact-sql"),
-    ("MEAN()", "spark", exp.Avg,
-     "AVG", _SPARK + "api/sql/#mean"),
-    ("STD()", "spark", exp.Stddev,
-     "STDDEV", _SPARK + "api/sql/#std"),
-    ("EVERY()", "postgres spark", exp.LogicalAnd,
-     "BOOL_AND", _POSTGRESQL + "functions-aggregate.html"),
-    ("ISNULL()", "spark", lambda node: _any_null(node.expressions[:1]) if len(node.expressions) == 1 else None,
-     "IS NULL", _SPARK + "api/sql/#isnull"),
+    ("Round", "tsql", _cut),
+    (_CASTS, "postgres", _decimals),
+    (_CASTS, "tsql", lambda node: _decimals(node, 18, 0)),
+    (_CASTS, "spark", lambda node: _decimals(node, 10, 0)),
+    (_CASTS, "bigquery", lambda node: _decimals(node, 38, 9)),
+    (_CASTS, "snowflake", _wide),
+    ("Convert", "tsql", _convert),
+    ("ApproxQuantile", "snowflake spark", exp.Quantile),
+    ("VAR()", "tsql", exp.Variance),
+    ("VARP()", "tsql", exp.VariancePop),
+    ("STDEVP()", "tsql", exp.StddevPop),
+    ("MEAN()", "spark", exp.Avg),
+    ("STD()", "spark", exp.Stddev),
+    ("EVERY()", "postgres spark", exp.LogicalAnd),
+    ("ISNULL()", "spark", _is_null),
     # dates
-    ("MAKE_DATE()", "postgres spark",
-     lambda node: exp.DateFromParts.from_arg_list(node.expressions) if len(node.expressions) == 3 else None,
-     "a date", _POSTGRESQL + "functions-datetime.html"),
-    ("TsOrDsToDate TimeStrToTime", _OTHERS, _to_date,
-     "a date", _SPARK + "api/sql/#to_date"),
-    ("AddMonths", "snowflake", "the last day of a month stays the last",
-     "keeps the last day of a month", _SNOWFLAKE + "add_months"),
-    (_MOVES + " AddMonths", _OTHERS, _moved,
-     "moves a date, which stays a date", _SPARK + "api/sql/#add_months"),
-    ("DateDiff", "snowflake", lambda node: _weeks(node, "Monday", "WEEK"),
-     "weeks begin on Monday", _SNOWFLAKE + "datediff"),
-    ("DateDiff DatetimeDiff", "bigquery", lambda node: _weeks(node, "Sunday", "WEEK", "WEEK(SUNDAY)"),
-     "a WEEK begins on Sunday", _GOOGLE + "date_functions#date_diff"),
-    ("DateDiff DatetimeDiff", "bigquery", lambda node: _weeks(node, "Monday", "ISOWEEK", "WEEK(MONDAY)"),
-     "an ISOWEEK begins on Monday", _GOOGLE + "date_functions#date_diff"),
-    ("DateDiff", "tsql", lambda node: _weeks(node, "Sunday", "WEEK"),
-     "weeks begin on Sunday", _MICROSOFT + "functions/datediff-transact-sql"),
-    ("DateDiff TimestampDiff", "spark", _complete,
-     "complete units are counted", _SPARK + "api/sql/#timestampdiff"),
-    ("DatetimeDiff", "bigquery", exp.DateDiff,
-     "as DATE_DIFF", _GOOGLE + "datetime_functions#datetime_diff"),
-    ("TimestampDiff", "bigquery", "it counts complete units of time",
-     "complete units are counted", _GOOGLE + "timestamp_functions#timestamp_diff"),
-    ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery tsql", _iso_week,
-     "ISO weeks", _GOOGLE + "date_functions#date_trunc"),
+    ("MAKE_DATE()", "postgres spark", _make_date),
+    ("TsOrDsToDate TimeStrToTime", _OTHERS, _to_date),
+    ("AddMonths", "snowflake", "the last day of a month stays the last"),
+    (_MOVES + " AddMonths", _OTHERS, _moved),
+    ("DateDiff", "snowflake", lambda node: _weeks(node, "Monday", "WEEK")),
+    ("DateDiff DatetimeDiff", "bigquery", lambda node: _weeks(node, "Sunday", "WEEK", "WEEK(SUNDAY)")),
+    ("DateDiff DatetimeDiff", "bigquery", lambda node: _weeks(node, "Monday", "ISOWEEK", "WEEK(MONDAY)")),
+    ("DateDiff", "tsql", lambda node: _weeks(node, "Sunday", "WEEK")),
+    ("DateDiff TimestampDiff", "spark", _complete),
+    ("DatetimeDiff", "bigquery", exp.DateDiff),
+    ("TimestampDiff", "bigquery", "it counts complete units of time"),
+    ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery tsql", _iso_week),
     ("DateTrunc DatetimeTrunc TimestampTrunc Extract", "bigquery",
-     lambda node: _if_unit(node, "WEEK WEEK(SUNDAY)", "weeks start on Sunday"),
-     "weeks start on Sunday", _GOOGLE + "date_functions#extract"),
-    ("DatetimeTrunc", "bigquery", exp.TimestampTrunc,
-     "as DATE_TRUNC", _GOOGLE + "datetime_functions#datetime_trunc"),
+     _if_unit("WEEK WEEK(SUNDAY)", "weeks start on Sunday")),
+    ("DatetimeTrunc", "bigquery", exp.TimestampTrunc),
     ("TimestampTrunc Extract", "tsql",
-     lambda node: _if_unit(node, "WEEK DAYOFWEEK WEEKDAY DW", "weeks and their days depend on a setting"),
-     "weeks and their days depend on a setting", _MICROSOFT + "functions/datepart-transact-sql"),
-    ("DayOfWeek Extract", "bigquery spark", _sunday_is_one,
-     "Sunday is 1", _GOOGLE + "date_functions#extract"),
-    ("Extract", "postgres", _iso_day,
-     "Monday is 1", _POSTGRESQL + "functions-datetime.html"),
-    ("Second", "postgres", "it has fractions there",
-     "has fractions", _POSTGRESQL + "functions-datetime.html"),
-    ("Extract", "postgres spark", lambda node: _if_unit(node, "SECOND SECONDS", "it has fractions there"),
-     "has fractions", _SPARK + "api/sql/#extract"),
-)))  # fmt: skip
-"""All nodes that are rewritten or refused before types are known."""
-_BY_NODE: dict[str, list[Difference]] = {}
-for _difference in DIFFERENCES:
-    for _name in _difference.nodes.split():
-        _BY_NODE.setdefault(_name, []).append(_difference)
+     _if_unit("WEEK DAYOFWEEK WEEKDAY DW", "weeks and their days depend on a setting")),
+    ("DayOfWeek Extract", "bigquery spark", _sunday_is_one),
+    ("Extract", "postgres", _iso_day),
+    ("Second", "postgres", "it has fractions there"),
+    ("Extract", "postgres spark", _if_unit("SECOND SECONDS", "it has fractions there")),
+)  # fmt: skip
+"""Nodes by the names of their classes (with brackets, by names that the parser has no class for), and the dialects in
+which they mean something else. All of these are rewritten or refused before types are known; docs/dialects.csv has
+expressions, values and the pages of each database's documentation.
+"""
+_BY_NODE: dict[tuple[str, str], list[_Meaning]] = {}
+for _nodes, _dialects, _meaning in DIFFERENCES:
+    for _key in itertools.product(_nodes.split(), _dialects.split()):
+        _BY_NODE.setdefault(_key, []).append(_meaning)
 
 
 # What depends on types
@@ -560,15 +499,19 @@ def divided(node: exp.Expr) -> Op:
     )
 
 
-def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
-    """Return the expression for a node where its meaning depends on types; ``value`` is that of the default dialect."""
+def meant(node: exp.Expr, value: Expression, dialect: str, *, noisy: bool = False) -> Expression:
+    """Return the expression for a node where its meaning depends on types; ``value`` is that of the default dialect.
+
+    Of ``noisy`` answers halves are improbable, so it does not matter how they are rounded.
+    """
     inner = node.this if isinstance(node, exp.Window | exp.Filter) else node
     argument = _promoted(_arguments(inner)) if dialect in _TYPED else UNKNOWN
     if isinstance(inner, exp.Avg) and dialect == "tsql" and argument in _INTEGERS:
         value = call(Op.TRUNC, value)
     elif isinstance(node, exp.Round) and dialect == "postgres" and not is_set(node.args.get("decimals")):
         if isinstance(value, Call) and argument != "decimal":  # a float goes to the even number, as a cast does here
-            _check_halves(node, value, argument)
+            if not noisy:
+                _check_halves(node, argument)
             value = call(Op.TO_INTEGER, value.arguments[0])
     elif isinstance(node, exp.Pow) and dialect == "tsql" and node.meta.get(WRITTEN, "").upper() != "SQUARE":
         if argument != "float" and not (argument in _INTEGERS and value.type.kind is Kind.INTEGER):
@@ -598,14 +541,14 @@ def meant(node: exp.Expr, value: Expression, dialect: str) -> Expression:
 _TYPED = frozenset({"postgres", "tsql"})
 
 
-def _check_halves(node: exp.Expr, value: Expression, type_: str) -> None:
-    """Refuse to round a value that may be a float or a decimal; noisy answers are exempt, as halves are improbable."""
-    if type_ == "fraction" and not any(isinstance(piece, Released) for piece in pieces(value)):
+def _check_halves(node: exp.Expr, type_: str) -> None:
+    """Refuse to round a value that may be a float or a decimal."""
+    if type_ == "fraction":
         why = "halves of a float go to the even number, of a NUMERIC away from zero; cast what it rounds to one of them"
         raise _refuse(node, "postgres", why)
 
 
-def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Expression:
+def castable(node: exp.Expr, value: Expression, op: Op, dialect: str, *, noisy: bool = False) -> Expression:
     """Return the argument of a cast, changed so that the cast gives the dialect's result."""
     kind = value.type.kind
     if op is Op.TO_TEXT and kind in {Kind.DECIMAL, Kind.TIMESTAMP, Kind.BOOLEAN} and dialect != DEFAULT:
@@ -618,8 +561,8 @@ def castable(node: exp.Expr, value: Expression, op: Op, dialect: str) -> Express
         return call(Op.TRUNC, value)
     if kind is Kind.DECIMAL and (dialect != "postgres" or node.this.meta.get(SQL_TYPE) == "decimal"):
         return call(Op.ROUND, value)
-    if kind is Kind.DECIMAL:
-        _check_halves(node, value, str(node.this.meta.get(SQL_TYPE)))
+    if kind is Kind.DECIMAL and not noisy:
+        _check_halves(node, str(node.this.meta.get(SQL_TYPE)))
     if kind is Kind.TEXT:  # '2.7', '1e3', '1_000' and '0x10' are whole numbers in DuckDB
         marks = {"snowflake": "_x", "postgres": ".e", "bigquery": ".e_"}.get(dialect, ".e_x")
         tests = [call(Op.CONTAINS, call(Op.LOWER, value), constant(mark)) for mark in marks]
@@ -631,22 +574,8 @@ def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
     """Return notes on known differences from the dialect that are too common to refuse."""
     if dialect != "tsql":
         return ()
-    compared = [key for _, key in question.keys]
-    for aggregate in question.aggregates:
-        compared += [] if aggregate.where is None else [aggregate.where]
-        compared += aggregate.arguments if aggregate.kind is AggregateKind.COUNT_DISTINCT else ()
-        compared += [piece for argument in aggregate.arguments for piece in pieces(argument) if isinstance(piece, Call)]
-    for relation in relations_in(question.relation):
-        match relation:
-            case Filter():
-                compared.append(relation.condition)
-            case Join():
-                compared += [side for pair in relation.on for side in pair]
-            case Project():
-                compared += [value for _, value in relation.columns if isinstance(value, Call)]
-            case _:
-                pass
-    if not any(piece.type.kind is Kind.TEXT for expression in compared for piece in pieces(expression)):
+    read = [type_ for scan in scans(question.relation) for *_, type_ in scan.columns]
+    if not any(type_.kind is Kind.TEXT for type_ in read):
         return ()
     collation = "unless its collation says otherwise; here case counts, and so do blanks"
     return (f"SQL Server compares texts without regard to case and to blanks at the end, {collation}",)
@@ -655,14 +584,6 @@ def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
 # Privacy clauses of BigQuery and Snowflake
 
 INTERVALS = {"DP_INTERVAL_LOW": "low", "DP_INTERVAL_HIGH": "high"}
-_CLAUSE = re.compile(r"(?is)\bSELECT\s+WITH\s+(?:DIFFERENTIAL_PRIVACY|ANONYMIZATION)\s+OPTIONS\s*\(([^()]*)\)")
-_OPTION = re.compile(r"(?s)\s*(\w+)\s*=\s*([^,]+?)\s*(?:,|$)")
-_NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
-_BOUNDS = re.compile(
-    rf"(?is),\s*contribution_bounds_per_(row|group)\s*=>\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)\s*\)"
-)
-_WORDS = re.compile(r"(?i)DIFFERENTIAL_PRIVACY|ANONYMIZATION|contribution_bounds_per_")
-PER_UNIT = "HUSH_PER_UNIT"
 
 
 class PrivacyOptions(NamedTuple):
@@ -674,80 +595,40 @@ class PrivacyOptions(NamedTuple):
     unit: str | None = None
 
 
-def privacy_options(text: str) -> tuple[str, PrivacyOptions]:
-    """Return a question without BigQuery's privacy clause, and the options of that clause.
+def privacy_options(text: str) -> PrivacyOptions:
+    """Return the options of a question's privacy clause, as BigQuery has it.
 
-    >>> text, said = privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t")
-    >>> text, said.epsilon
-    ('SELECT COUNT(*) FROM t', Fraction(1, 1))
+    >>> privacy_options("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) COUNT(*) FROM t").epsilon
+    Fraction(1, 1)
     """
-    if not _WORDS.search(text):
-        return text, PrivacyOptions()
-    words = only_words(text, "bigquery")
-    clauses = list(_CLAUSE.finditer(words))
+    clauses = list(read_query(text, "bigquery").find_all(PrivacyClause)) if PRIVACY.search(text) else []
     if not clauses:
-        return _with_bounds(text), PrivacyOptions()
+        return PrivacyOptions()
     if len(clauses) > 1:
         raise QuestionError("The question has two privacy clauses.", "Write one, at its first SELECT.")
-    said: dict[str, str] = {}
-    for match in _OPTION.finditer(words, *clauses[0].span(1)):
-        name = match.group(1).lower()
+    said: dict[str, exp.Expr] = {}
+    for option in clauses[0].expressions:
+        name = option.this.name.lower() if isinstance(option, exp.EQ) else shown(option)
+        if name not in {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}:
+            raise QuestionError(f"The privacy option {name} is not known.", "Leave it out.")
+        name = "max_groups_contributed" if name == "kappa" else name  # two names of one option
         if name in said:
             raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
-        # numbers are read without comments, names from the text itself
-        said[name] = text[slice(*match.span(2))] if name == "privacy_unit_column" else match.group(2)
-    other = sorted(said.keys() - {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"})
-    if other or not said:
-        raise QuestionError(f"The privacy option {', '.join(other) or '()'} is not known.", "Leave it out.")
-    if {"max_groups_contributed", "kappa"} <= said.keys():
-        raise QuestionError("max_groups_contributed and kappa are two names of one option.", "Say it once.")
-    groups = said.get("max_groups_contributed", said.get("kappa"))
-    most = None if groups in {None, "NULL", "null"} else _number(str(groups), "max_groups_contributed")
-    if most is not None and most.denominator != 1:
-        raise QuestionError(f"max_groups_contributed is a whole number; got {groups}.")
-    unit = said.get("privacy_unit_column")
-    options = PrivacyOptions(
-        epsilon=None if "epsilon" not in said else _number(said["epsilon"], "epsilon"),
-        delta=None if "delta" not in said else _number(said["delta"], "delta"),
-        max_groups=None if most is None else int(most),
-        unit=None if unit is None else unit.strip("`").split(".")[-1].strip("`"),
+        said[name] = option.expression
+    numbers = {
+        name: exact(shown(value), name)
+        for name, value in said.items()
+        if name != "privacy_unit_column" and not isinstance(value, exp.Null)
+    }
+    groups = numbers.get("max_groups_contributed")
+    if groups is not None and groups.denominator != 1:
+        raise QuestionError(f"max_groups_contributed is a whole number; got {shown(said['max_groups_contributed'])}.")
+    return PrivacyOptions(
+        epsilon=numbers.get("epsilon"),
+        delta=numbers.get("delta"),
+        max_groups=None if groups is None else int(groups),
+        unit=said["privacy_unit_column"].name if "privacy_unit_column" in said else None,
     )
-    return _with_bounds(f"{text[: clauses[0].start()]}SELECT{text[clauses[0].end() :]}"), options
-
-
-def _number(text: str, name: str) -> Fraction:
-    try:
-        return exact(text, name)
-    except InvalidValueError as error:
-        raise QuestionError(str(error)) from None
-
-
-def _with_bounds(text: str) -> str:
-    """Return a text with contribution bounds rewritten as CLIP, or a marker, around the argument."""
-    for _ in range(200):
-        words = only_words(text, "bigquery")
-        match = _BOUNDS.search(words)
-        if match is None:
-            return text
-        kind, low, high = match.groups()
-        # the call's opening parenthesis, and the end of its first argument: PERCENTILE_CONT(x, 0.5, …) has another
-        start, depth = match.start(), 0
-        while depth >= 0:
-            start -= 1
-            if start < 0:
-                raise QuestionError("contribution_bounds_per_group stands inside an aggregate.")
-            depth += {")": 1, "(": -1}.get(words[start], 0)
-        end, depth = start + 1, 0
-        while end < match.start() and (words[end] != "," or depth):
-            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(words[end], 0)
-            end += 1
-        argument = text[start + 1 : end].strip()
-        function = "CLIP" if kind.lower() == "row" else PER_UNIT
-        # CLIP(*) is no SQL; COUNT(1) counts the same rows
-        argument = "1" if argument == "*" else argument
-        rest = text[end : match.start()]
-        text = f"{text[: start + 1]}{function}({argument}, {low}, {high}){rest}){text[match.end() :]}"
-    raise QuestionError("The question has too many contribution bounds.")
 
 
 def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
@@ -759,64 +640,48 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         raise QuestionError("contribution_bounds_per_group stands in the outermost SELECT alone.", "Use CLIP.")
     if unit is None:
         raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
-    group = tree.args.get("group")
     aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
     keys: list[exp.Expr] = []
-    for node in () if group is None else group.expressions:
+    for node in tree.args["group"].expressions if is_set(tree.args.get("group")) else ():
         key = node
         if isinstance(node, exp.Literal) and node.is_int:
             key = tree.expressions[int(node.name) - 1].unalias()
         elif isinstance(node, exp.Column) and not is_set(node.args.get("table")):
             key = aliases.get(node.name.casefold(), node)
         keys.append(key)
-    inner = exp.Select(
-        expressions=[
-            exp.alias_(exp.column(unit), "unit_"),
-            *(exp.alias_(key.copy(), f"key_{number}") for number, key in enumerate(keys)),
-        ],
-        from_=tree.args.get("from_"),
-        joins=tree.args.get("joins"),
-        where=tree.args.get("where"),
-        group=exp.Group(expressions=[exp.column(unit), *(key.copy() for key in keys)]),
-    )
-    outer = tree.copy()
-    for name in ("from_", "joins", "where", "group"):
-        outer.set(name, None)
+    inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{at}") for at, key in enumerate(keys)))
+    inner = inner.group_by(exp.column(unit), *keys)
+    for name in ("from_", "joins", "where"):
+        inner.set(name, tree.args.get(name))
 
     def bounded(node: exp.Expr) -> exp.Expr:
-        for number, key in enumerate(keys):
-            if node == key:
-                return exp.column(f"key_{number}")
-        if isinstance(node, exp.AggFunc):
-            mark = node.this
-            if not (isinstance(mark, exp.Anonymous) and str(mark.this).upper() == PER_UNIT):
-                raise QuestionError(
-                    f"{shown(node)} has no contribution_bounds_per_group, which the others have.",
-                    "Give all aggregates such bounds, or none.",
-                )
-            if not isinstance(node, exp.Sum | exp.Count | exp.Avg):
-                raise QuestionError("contribution_bounds_per_group is for COUNT, SUM and AVG.", "Use CLIP.")
-            argument, low, high = mark.expressions
-            name = f"bounded_{len(inner.expressions)}"
-            plain = node.copy()
-            plain.set("this", exp.Star() if isinstance(node, exp.Count) and argument.is_int else argument.copy())
-            inner.append("expressions", exp.alias_(plain, name))
-            clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
-            return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
-        return node
+        if node in keys:
+            return exp.column(f"key_{keys.index(node)}")
+        if not isinstance(node, exp.AggFunc):
+            return node
+        if node.this not in marked:
+            bounds = "Give all aggregates contribution_bounds_per_group, or none."
+            raise QuestionError(f"{shown(node)} has no bounds per group, which others have.", bounds)
+        if not isinstance(node, exp.Sum | exp.Count | exp.Avg):
+            raise QuestionError("contribution_bounds_per_group is for COUNT, SUM and AVG.", "Use CLIP.")
+        argument, low, high = node.this.expressions
+        name = f"bounded_{len(inner.expressions)}"
+        plain = type(node)(this=exp.Star() if isinstance(node, exp.Count) and argument.is_int else argument.copy())
+        inner.append("expressions", plain.as_(name))
+        clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
+        return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
 
-    labels = [item.alias_or_name or f"column_{number}" for number, item in enumerate(outer.expressions, start=1)]
-    items = [item.this if isinstance(item, exp.Alias) else item for item in outer.expressions]
-    outer.set(
-        "expressions", [exp.alias_(item.transform(bounded), label) for item, label in zip(items, labels, strict=True)]
-    )
+    outer = tree.copy()
+    for number, item in enumerate(list(outer.expressions), start=1):
+        label = item.alias_or_name or f"column_{number}"
+        item.replace(exp.alias_(item.unalias().transform(bounded), label))
     for name in ("having", "order"):
         if is_set(outer.args.get(name)):
             outer.set(name, outer.args[name].transform(bounded))
-    outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("units_")))))
-    if keys:
-        outer.set("group", exp.Group(expressions=[exp.column(f"key_{number}") for number in range(len(keys))]))
-    return outer
+    for name in ("joins", "where", "group"):
+        outer.set(name, None)
+    outer.set("from_", exp.From(this=inner.subquery("units_")))
+    return outer.group_by(*(exp.column(f"key_{at}") for at in range(len(keys))))
 
 
 def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:

@@ -32,7 +32,7 @@ from hush.query.functions.record import Reading, Rewrite, is_null, wanted_argume
 from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
 from hush.query.question import AGGREGATES, AggregateFunction
-from hush.query.refine import narrowed, narrowed_unless
+from hush.query.refine import narrowed
 from hush.query.relations import columns
 from hush.query.sql.allow_list import (
     ARGUMENT,
@@ -158,14 +158,26 @@ def template(text: str) -> exp.Expr:
 
 def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
     """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
-    inner, filters = node, []
-    while isinstance(inner, exp.Filter):
-        filters.append(inner)
-        inner = inner.this
-    record = record_of(inner)
+    record = record_of(innermost(node))
     if record is None or not record.rewrite:
         return None
-    arguments = dict(zip(record.parameters, aggregate_arguments(inner, len(record.parameters)), strict=True))
+    return put_into(record.rewrite, record.parameters, node)
+
+
+def innermost(node: exp.Expr) -> exp.Expr:
+    """Return the call inside FILTER and OVER."""
+    while isinstance(node, exp.Filter | exp.Window):
+        node = node.this
+    return node
+
+
+def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.Expr:
+    """Return the definition of an aggregate with its arguments; FILTER and OVER go to every aggregate in it."""
+    around, inner = [], node
+    while isinstance(inner, exp.Filter | exp.Window):
+        around.append(inner)
+        inner = inner.this
+    arguments = dict(zip(parameters, aggregate_arguments(inner, len(parameters)), strict=True))
     text = shown(node)
 
     def put_in(child: exp.Expr) -> exp.Expr:
@@ -177,29 +189,31 @@ def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
                 child.meta[ARGUMENT] = shown(next(iter(arguments.values())))
         return child
 
-    def filtered(child: exp.Expr) -> exp.Expr:
-        for condition in reversed(filters if is_aggregate(child) else []):
-            outer = condition.copy()
+    def surrounded(child: exp.Expr) -> exp.Expr:
+        for wrapper in reversed(around if is_aggregate(child) else []):
+            outer = wrapper.copy()
             outer.set("this", child)
             outer.meta[SHOWN] = text
             child = outer
         return child
 
     # expressions that were put in are not looked into: neither an argument for parameters, nor a filtered aggregate
-    return template(record.rewrite).transform(put_in).transform(filtered, copy=False)
+    return template(definition).transform(put_in).transform(surrounded, copy=False)
 
 
 class Converter(ABC):
     """Turns sqlglot's expressions into ours, by the readers of their classes."""
 
     context: Context
+    noisy = False
+    """Whether expressions are over noisy answers."""
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
         try:
             expression = READERS.get(type(node), _other)(self, node)
             if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):  # there its meaning depends on types
-                expression = meant(node, expression, self.context.dialect)
+                expression = meant(node, expression, self.context.dialect, noisy=self.noisy)
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
@@ -292,7 +306,7 @@ class Rows(Converter):
         """Return a converter with the types that columns have there; a subclass narrows no types."""
         if type(self) is not Rows:
             return self
-        return Rows(self.context, self.scope, (narrowed if holds else narrowed_unless)(self.types, condition))
+        return Rows(self.context, self.scope, narrowed(self.types, condition, outcome=holds, or_null=not holds))
 
     def subquery(self, node: exp.Expr) -> Expression:
         """Return the value of a subquery for a row."""
@@ -867,7 +881,7 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
         )
     op = _CASTS[target.this]
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
-    value = castable(node, to.convert(node.this), op, to.context.dialect)
+    value = castable(node, to.convert(node.this), op, to.context.dialect, noisy=to.noisy)
     if target.this is exp.DataType.Type.DECIMAL:
         sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
         for size in sizes:

@@ -15,7 +15,7 @@ is a column for each listed value, and a group for each combination of the colum
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -43,7 +43,7 @@ from hush.query.relations import (
 )
 from hush.query.sql.allow_list import NO_WAY, identifier, is_set, is_star, only, place, refuse, shown
 from hush.query.sql.expressions import Rows, has_aggregate, has_window, interval_parts
-from hush.query.sql.group_by import per_unit, projections
+from hush.query.sql.group_by import Projection, per_unit, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined
 from hush.query.sql.names import (
     Binding,
@@ -65,8 +65,6 @@ from hush.query.types import Kind, Type, Value
 
 MAX_ROWS = 4000
 _CLAUSES = ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_")
-_Item = tuple[str, exp.Expr | Binding]
-"""A result of a SELECT over rows: its name, and its expression or binding."""
 
 
 # WITH and aliases
@@ -273,7 +271,6 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
 
 def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str] | None = None) -> Derived:
     """Return a query as a relation; ``names`` are the unique names its columns must have (in a union)."""
-    context.spend(query)
     if isinstance(query, exp.Subquery):
         only(query, "this", "with_")
         return derived(query.this, context, with_parts(query, context, parts), names)
@@ -303,7 +300,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     if aggregated or is_set(query.args.get("distinct")) or query.args.get("having"):
         return per_unit(query, scope, context, names)
     rows = Rows(context, scope)
-    results = [(name, rows.result(result)) for name, result in _expanded(query, scope)]
+    results = [(item.name, rows.result(item.node)) for item in expanded(query, scope)]
     return projected(scope.relation, results, context, names)
 
 
@@ -314,10 +311,10 @@ def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Seq
             raise QuestionError(
                 f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
             )
-    items = _expanded(select, scope)
+    items = expanded(select, scope)
     rows = RowsWithWindows(context, scope, named_windows(select))
-    results = [(name, rows.result(result)) for name, result in items]
-    rows.aliases = {name.casefold(): result for name, result in items if isinstance(result, exp.Expr)}
+    results = [(item.name, rows.result(item.node)) for item in items]
+    rows.aliases = {item.name.casefold(): item.node for item in items}
     condition = rows.condition_of(select, "qualify")
     relation: Relation = rows.relation()
     if condition is not None:
@@ -378,51 +375,44 @@ def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = 
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
 
-def starred(node: exp.Expr, scope: Scope) -> Iterator[tuple[FromSource, str, str, Binding]]:
-    """Yield what ``*`` or ``t.*`` names: each source and key, and the name and binding that the source has for it."""
-    only(node.this if isinstance(node, exp.Column) else node)
-    table = identifier(node.args["table"]).casefold() if isinstance(node, exp.Column) else None
-    for source in scope.sources:
-        if table is None or (source.alias or "").casefold() == table:
-            for key, (name, binding) in source.names.items():
-                if key not in source.hidden and (table is not None or key not in source.merged):
-                    yield source, key, name, binding
-
-
-def _expanded(select: exp.Select, scope: Scope) -> list[_Item]:
-    """Return the results of a SELECT over rows, with * expanded; a column that USING joined is there once.
+def expanded(select: exp.Select, scope: Scope) -> list[Projection]:
+    """Return the results of a SELECT, with ``*`` and ``t.*`` expanded; a column that USING joined is there once.
 
     The unit is named once. Of two columns with one name the second is x_1, as DuckDB has it; a result that the
     question itself names is never renamed.
     """
     if not any(map(is_star, select.expressions)):
-        return [(projection.name, projection.node) for projection in projections(select)]
+        return projections(select)
     plain = select.copy()
-    plain.set("expressions", [node for node in select.expressions if not is_star(node)])
-    further = iter(projections(plain) if plain.expressions else [])
-    items: list[_Item] = []
-    for node in select.expressions:
+    results: list[exp.Expr] = []
+    taken: dict[str, Binding] = {}
+    for node in plain.expressions:
         if not is_star(node):
-            projection = next(further)
-            items.append((projection.name, projection.node))
+            results.append(node)
             continue
-        for _, key, name, binding in starred(node, scope):
-            items.append((name, binding if isinstance(node, exp.Column) else scope.merged.get(key, binding)))
-    expanded: dict[str, _Item] = {}
-    computed = {name.casefold() for name, result in items if isinstance(result, exp.Expr)}
-    for name, result in items:
-        key = name.casefold()
-        if isinstance(result, Partner):
-            continue
-        if result is UnitName.HERE and expanded.get(key, ("", None))[1] is UnitName.HERE:
-            continue
-        if key in expanded or (key in computed and not isinstance(result, exp.Expr)):
-            if isinstance(result, exp.Expr) or key in computed:
-                raise QuestionError(f"* has a column called '{name}' already.", "Give the new one another name.")
-            taken = {*expanded, *computed}
-            name = next(n for number in range(1, 10**6) if (n := f"{name}_{number}").casefold() not in taken)  # noqa: PLW2901
-        expanded[name.casefold()] = (name, result)
-    return list(expanded.values())
+        only(node.this if isinstance(node, exp.Column) else node)
+        table = identifier(node.args["table"]).casefold() if isinstance(node, exp.Column) else None
+        for source in scope.sources:
+            if table not in {None, (source.alias or "").casefold()}:
+                continue
+            for key, (name, own) in source.names.items():
+                merged = table is None and key in scope.merged
+                binding = scope.merged[key] if merged else own
+                again = binding is UnitName.HERE and taken.get(key) is UnitName.HERE
+                if key in source.hidden or (table is None and key in source.merged) or isinstance(binding, Partner):
+                    continue
+                if again:
+                    continue
+                qualifier = exp.to_identifier(None if merged else source.alias, quoted=True)
+                column: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table=qualifier)
+                if key in taken:
+                    numbered = (f"{name}_{number}" for number in range(1, 10**6))
+                    unique = next(other for other in numbered if other.casefold() not in taken)
+                    column = exp.alias_(column, unique, quoted=True)
+                taken[column.alias_or_name.casefold()] = binding
+                results.append(column)
+    plain.set("expressions", results)
+    return projections(plain)
 
 
 # UNION, INTERSECT, EXCEPT
@@ -458,8 +448,7 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     only(query, "this", "expression", "with_", "distinct", "by_name")
     nodes, word = members_of(query), type(query).__name__.upper()
     every = not is_set(query.args.get("distinct"))
-    with context.trial():
-        first = derived(nodes[0], context, parts)
+    first = derived(nodes[0], context.trial(), parts)
     fresh = [context.fresh(name) for name, binding in first.names if isinstance(binding, str)]
     unique = list(names) if names is not None and every else fresh
     members = [derived(node, context, parts, unique) for node in nodes]

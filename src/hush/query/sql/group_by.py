@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain, compress, product
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -182,6 +183,14 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     return sets
 
 
+def single_set(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
+    """Return the one list of keys that GROUP BY names; refuse several."""
+    sets = grouping_sets(select, items, rows)
+    if len(sets) > 1:
+        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+    return sets[0]
+
+
 def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
     """Return the grouping sets of one element of GROUP BY."""
     if isinstance(element, exp.GroupingSets):
@@ -193,12 +202,12 @@ def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
     members = [_keys_of(member) for member in element.expressions]
     count = len(members)
     if isinstance(element, exp.Rollup):
-        chosen = [range(size) for size in range(count, -1, -1)]
-        return [[node for index in indices for node in members[index]] for indices in chosen]
-    if 2**count > MAX_SETS:
+        chosen = [members[:size] for size in range(count, -1, -1)]
+    elif 2**count > MAX_SETS:
         raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
-    masks = range(2**count - 1, -1, -1)
-    return [[n for index in range(count) if mask >> (count - 1 - index) & 1 for n in members[index]] for mask in masks]
+    else:
+        chosen = [list(compress(members, mask)) for mask in product((True, False), repeat=count)]
+    return [list(chain(*keys)) for keys in chosen]
 
 
 def _keys_of(node: exp.Expr) -> list[exp.Expr]:
@@ -610,12 +619,10 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
     rows = Rows(context, scope)
     items = projections(select)
     distinct = is_set(select.args.get("distinct"))
-    sets = grouping_sets(select, items, rows)
-    if len(sets) > 1:
-        raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
+    listed = [item.node for item in items] if distinct else single_set(select, items, rows)
     keys: list[Named] = []
     grouped_by_unit = not scope.private
-    for node in [item.node for item in items] if distinct else sets[0]:
+    for node in listed:
         if rows.unit(node):
             grouped_by_unit = True
             continue

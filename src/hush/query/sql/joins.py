@@ -93,17 +93,10 @@ def sorted_conditions(
 
 def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offered: Sequence[exp.Expr] = ()) -> Scope:
     """Return two sources joined; ``offered`` are conditions of WHERE over both sources."""
-    side, half = _kind(join)
+    side, half = kind_of(join)
     check_aliases(first, second)
     context.grow()
-    condition = Condition()
-    if is_set(join.args.get("using")):
-        names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
-        condition = _using(first, second, names, context)
-    elif _word(join, "method") == "NATURAL":
-        condition = _using(first, second, _common_names(first, second, join), context)
-    elif is_set(join.args.get("on")):
-        condition = on(first, second, conjuncts(join.args["on"]), context)
+    condition = condition_of(first, second, join, context)
     if offered:
         more = on(first, second, offered, context)
         condition.on_unit |= more.on_unit
@@ -140,6 +133,21 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
     else:
         outer = JoinKind.LEFT if side == "LEFT" else JoinKind.INNER
         relation = condition.relation(first.relation, second.relation, outer)
+    return beside(first, second, relation, condition, side)
+
+
+def condition_of(first: Scope, second: Scope, join: exp.Join, context: Context) -> Condition:
+    """Return the condition that a join states itself, by ON, USING or NATURAL."""
+    if is_set(join.args.get("using")):
+        names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
+        return _using(first, second, names, context)
+    if _word(join, "method") == "NATURAL":
+        return _using(first, second, _common_names(first, second, join), context)
+    return on(first, second, conjuncts(join.args["on"]), context) if is_set(join.args.get("on")) else Condition()
+
+
+def beside(first: Scope, second: Scope, relation: Relation, condition: Condition, side: str) -> Scope:
+    """Return the scope of two sources joined."""
     sources = [replace(source, merged=source.merged | condition.merged.keys()) for source in second.sources]
     merged = {name: pair[1] if side == "RIGHT" else pair[0] for name, pair in condition.merged.items()}
     return Scope(relation, [*first.sources, *sources], first.merged | second.merged | merged, first.parts)
@@ -203,34 +211,28 @@ def is_inner(join: exp.Join) -> bool:
 
 
 _HALVES = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}
+_ASOF = (
+    "Within a unit keep the last of the rows before: JOIN … ON a.unit = b.unit AND b.time <= a.time, and "
+    "QUALIFY ROW_NUMBER() OVER (PARTITION BY a.unit, a.key ORDER BY b.time DESC) = 1."
+)
 
 
-def _kind(join: exp.Join) -> tuple[str, JoinKind | None]:
+def kind_of(join: exp.Join) -> tuple[str, JoinKind | None]:
     """Return the outer side of a join (or none), and SEMI or ANTI if only left rows remain."""
     method, side, kind = (_word(join, name) for name in ("method", "side", "kind"))
-    if method not in {"", "NATURAL"}:
-        raise QuestionError(
-            f"{method} JOIN is not supported.",
-            "Within a unit keep the last of the rows before: JOIN … ON a.unit = b.unit AND b.time <= a.time, and "
-            "QUALIFY ROW_NUMBER() OVER (PARTITION BY a.unit, a.key ORDER BY b.time DESC) = 1."
-            if method == "ASOF"
-            else NO_WAY,
-        )
-    if side not in {"", "LEFT", "RIGHT", "FULL"} or kind not in {"", "INNER", "OUTER", "CROSS", *_HALVES}:
-        raise QuestionError(f"{side} {kind} JOIN is not supported.".lstrip(), "Write JOIN or LEFT JOIN.")
-    if (kind == "CROSS" and (side or method)) or (kind in _HALVES and side not in {"", "LEFT"}):
-        raise QuestionError(f"{side} {method} {kind} JOIN is not supported.".lstrip(), "Write JOIN or LEFT JOIN.")
+    called = " ".join(word for word in (method, side, kind, "JOIN") if word)
+    plain = method in {"", "NATURAL"} and side in {"", "LEFT", "RIGHT", "FULL"}
+    halved = kind in _HALVES and side in {"", "LEFT"}
+    if not plain or not (halved or kind in {"", "INNER", "OUTER"} or called == "CROSS JOIN"):
+        ways = {"ASOF": _ASOF, "": "Write JOIN or LEFT JOIN."}
+        raise QuestionError(f"{called} is not supported.", ways.get(method, NO_WAY))
     only(join, "this", "on", "using", "side", "kind", "method")
     conditions = sum(is_set(join.args.get(name)) for name in ("on", "using")) + (method == "NATURAL")
-    if conditions > 1:
-        raise QuestionError("A NATURAL JOIN has no further condition.", "Write JOIN … ON or JOIN … USING (…).")
-    if side and conditions != 1:
-        raise QuestionError(f"A {side} JOIN needs ON or USING; got {side} JOIN {shown(join.this)}.")
-    if kind == "CROSS" and conditions:
-        raise QuestionError("A CROSS JOIN has no condition.", "Write JOIN … ON.")
+    if conditions > 1 or (conditions and kind == "CROSS"):
+        raise QuestionError(f"A {called} has no further condition.", "Write JOIN … ON or JOIN … USING (…).")
     if kind != "CROSS" and not conditions:
         raise QuestionError(
-            f"A JOIN needs ON or USING; got JOIN {shown(join.this)}.",
+            f"A JOIN needs ON or USING; got {called} {shown(join.this)}.",
             "Say what belongs together: JOIN … USING (key). CROSS JOIN pairs every row with every row.",
         )
     return ("" if kind in _HALVES else side), _HALVES.get(kind)
@@ -260,25 +262,13 @@ def _not_on_unit(first: Scope, second: Scope, join: exp.Join, condition: Conditi
         linked.append({context.links[b]: f"{a or ''}.{n}".lstrip(".") for a, n, b in names if b in context.links})
     shared = [target for target in linked[0] if target in linked[1]]
     also = f" So does the foreign key: ON {linked[0][shared[0]]} = {linked[1][shared[0]]}." if shared else ""
-    if condition.equalities:  # the unit alone would pair all rows of a unit with each other
-        (alias, name), (other_alias, other_name) = (units or [("a", unit)])[0], (_units(second) or [("b", unit)])[0]
-        equality = f"{alias or 'a'}.{name} = {other_alias or 'b'}.{other_name}"
-        if is_set(join.args.get("using")):
-            way = f"USING ({', '.join([unit, *(shown(column) for column in join.args['using'])])})"
-        elif is_set(join.args.get("on")):
-            way = f"ON {shown(join.args['on'])} AND {equality}"
-        else:
-            way = f"{equality} in WHERE"
-        return QuestionError(
-            f"Private tables are joined on the unit, too, so that no row belongs to two; got {shown(join)}.",
-            "Pairs of rows of different units cannot be asked about. For those of one unit, which are all there are "
-            f"where the key belongs to one unit, keep the condition and add the unit: {way}.{also}",
-        )
+    # the unit alone would pair all rows of a unit with each other
+    way = f"keep the condition and add the unit, USING ({unit}, …) or ON … AND a.{unit} = b.{unit}"
     return QuestionError(
-        f"Private tables can be joined on the unit only; got {shown(join)}.",
-        "Pairs of rows of different units cannot be asked about. For those of one unit write JOIN … USING "
-        f"({unit}) or ON a.{unit} = b.{unit}, with further conditions after AND; "
-        f"a subquery must select {unit} for that.{also}",
+        f"Private tables are joined on the unit, {'too, ' if condition.equalities else ''}so that no row belongs to "
+        f"two; got {shown(join)}.",
+        "Pairs of rows of different units cannot be asked about. For those of one unit, which are all there are where "
+        f"a key belongs to one unit, {way}; a subquery must select {unit} for that.{also}",
     )
 
 
@@ -378,7 +368,7 @@ def chained(
     before would pair all its rows with all of another.
     """
     for number, (item, join) in enumerate(zip(items[1:], joins, strict=True), start=1):
-        _kind(join)
+        kind_of(join)
         for earlier in items[:number]:
             check_aliases(earlier, item)
     by_join = [node for join in joins if is_set(join.args.get("on")) for node in conjuncts(join.args["on"])]
@@ -399,8 +389,7 @@ def chained(
         nodes = [conditions[number][0] for number in usable(index)]
         if not items[index].private:
             return 1 if any(isinstance(node, exp.EQ) for node in nodes) else 3
-        with context.trial():
-            return 0 if scope.private and on(scope, items[index], nodes, context).on_unit else 2
+        return 0 if scope.private and on(scope, items[index], nodes, context.trial()).on_unit else 2
 
     while waiting:
         index = min(waiting, key=rank)
@@ -495,20 +484,14 @@ def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Tab
     )
     if public is None or private is None or not public.public or private.public:
         return False
-    by_alias = {join.alias_or_name.casefold(): private, source.this.alias_or_name.casefold(): public}
+    alias = join.alias_or_name.casefold()
+    stored = {name.casefold() for name in (*private.columns, *([] if private.unit is None else [private.unit.column]))}
 
     def reads_private(node: exp.Expr) -> bool:
-        for column in node.find_all(exp.Column):
-            if column.table:
-                owners = [by_alias.get(column.table.casefold(), public)]
-            else:
-                owners = []
-                for table in by_alias.values():
-                    stored = {*table.columns, *([] if table.unit is None else [table.unit.column])}
-                    owners += [table] if column.name.casefold() in map(str.casefold, stored) else []
-            if any(owner is private for owner in owners):
-                return True
-        return False
+        return any(
+            column.table.casefold() == alias if column.table else column.name.casefold() in stored
+            for column in node.find_all(exp.Column)
+        )
 
     group, where = select.args.get("group"), select.args.get("where")
     if group is None or not group.expressions or any(map(reads_private, group.expressions)):

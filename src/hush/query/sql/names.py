@@ -7,10 +7,10 @@ which it can be joined on, grouped by in a subquery and counted, and nothing els
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Protocol, TypeGuard
@@ -27,7 +27,6 @@ from hush.query.schema import Schema, Target
 from hush.query.sql.allow_list import identifier, is_set, shown
 from hush.query.sql.text import DEFAULT
 
-MAX_WORK = 60_000
 MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
 
@@ -69,8 +68,6 @@ class Part:
     columns: list[str] = field(default_factory=list)
     """New names of its first columns."""
     used: bool = False
-    answers: Answers | None = None
-    """Its answers, once it was read, where it is a finished question."""
 
 
 Parts = Mapping[str, Part]
@@ -101,7 +98,6 @@ class Context:
     binder: Binder
     subqueries: Callable[[], Subqueries]
     dialect: str = DEFAULT
-    work: int = 0
     relations: int = 0
     private_joins: int = 0
     parts: list[Part] = field(default_factory=list)
@@ -113,14 +109,10 @@ class Context:
     """The finished questions from which a question over answers is computed."""
     awaited: list[tuple[AnswerTable, str]] = field(default_factory=list)
     """Answers that rows are compared with: each a table of answers with one row, and its column."""
+    answers: dict[Part, Answers] = field(default_factory=dict)
+    """The answers of parts that are finished questions, and were read."""
     finished: dict[int, tuple[bool, exp.Expr]] = field(default_factory=dict)
     """By the id of a query's node, whether it is a finished question; and the node, so that its id stays its own."""
-
-    def spend(self, query: exp.Expr) -> None:
-        """Count the nodes of a query; WITH parts that use each other twice would otherwise grow without end."""
-        self.work += len(list(query.walk()))
-        if self.work > MAX_WORK:
-            raise QuestionError("The question is too large once its WITH parts are put in.", "Ask for less at once.")
 
     def grow(self, relations: int = 1) -> None:
         """Count relations."""
@@ -137,20 +129,11 @@ class Context:
                 "Aggregate within the unit first: SELECT unit, COUNT(*) AS n … GROUP BY unit.",
             )
 
-    @contextlib.contextmanager
-    def trial(self) -> Iterator[None]:
-        """Undo all changes of this context on exit; only the work stays counted."""
-        state = self.relations, self.private_joins, set(self.names), dict(self.links)
-        lists = [(entries, len(entries)) for entries in (self.parts, self.questions, self.awaited)]
-        of_parts = [(part, part.used, part.answers) for part in self.parts]
-        try:
-            yield
-        finally:
-            self.relations, self.private_joins, self.names, self.links = state
-            for entries, length in lists:
-                del entries[length:]
-            for part, used, answers in of_parts:
-                part.used, part.answers = used, answers
+    def trial(self) -> Context:
+        """Return a copy, of which nothing stays."""
+        changing = ("parts", "names", "links", "questions", "awaited", "answers")
+        copies: dict[str, Any] = {name: copy(getattr(self, name)) for name in changing}
+        return replace(self, **copies)
 
     def fresh(self, name: str) -> str:
         """Return a name that is unique in the question, without regard to case."""

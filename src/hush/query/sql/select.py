@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -20,7 +19,6 @@ from hush.query.answers.tree import (
     AnswerColumnName,
     AnswerTable,
     Computed,
-    Fold,
     Matched,
     Qualified,
     Regrouped,
@@ -30,14 +28,13 @@ from hush.query.answers.tree import (
     Windowed,
     columns_of,
     noisy_names,
-    walk,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in
+from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
 from hush.query.functions import call, constant
-from hush.query.functions.logic import conjuncts as terms_of
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Constants, Named, Relation, Scan, scans, used
+from hush.query.relations import Named, Relation, Scan, scans, used
+from hush.query.released import for_engine
 from hush.query.schema import Schema
 from hush.query.sql.allow_list import (
     STATEMENTS,
@@ -45,21 +42,20 @@ from hush.query.sql.allow_list import (
     column_name,
     identifier,
     is_set,
-    is_star,
     only,
     refuse,
     shown,
 )
-from hush.query.sql.answers import Columns, level, levels, over_columns, row_keys, select_results
+from hush.query.sql.answers import level, levels, row_keys, select_results, within_limit
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
     check_select,
+    expanded,
     from_clause,
     from_item,
     members_of,
     part_of,
-    starred,
     with_parts,
 )
 from hush.query.sql.group_by import (
@@ -69,17 +65,16 @@ from hush.query.sql.group_by import (
     ordinal,
     projections,
     read_aggregate,
+    single_set,
     typed_aggregate,
 )
-from hush.query.sql.joins import conjuncts, is_cross, owners
-from hush.query.sql.names import Answers, Binding, Context, FromSource, Parts, Scope, named_source
+from hush.query.sql.joins import Condition, beside, condition_of, conjuncts, is_cross, kind_of, on, owners
+from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, named_source
 from hush.query.sql.windows import Windows, direction, fold, spread
 from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
 _MAX_LIMIT = 2**31 - 1
-_MOST_TABLES = 2000
-"""How many tables of answers UNION ALL may put together, each counted as often as it is used."""
 _BIT = Type(Kind.INTEGER, nullable=False, lower=Fraction(0), upper=Fraction(1), step=Fraction(1))
 
 
@@ -95,8 +90,8 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
         return False
     if id(node) not in context.finished:
         finished = False
-        with context.trial(), contextlib.suppress(QuestionError):  # said where it is resolved
-            finished = _is_finished(node, context, parts)
+        with contextlib.suppress(QuestionError):  # said where it is resolved
+            finished = _is_finished(node, context.trial(), parts)
         context.finished[id(node)] = finished, node  # the node too, so that its id stays its own
     return context.finished[id(node)][0]
 
@@ -132,8 +127,8 @@ def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
             others.append(source.this)
     if not finished or not others:
         return finished
-    with context.trial():
-        return not any(from_item(source, context, parts).private for source in others)
+    trial = context.trial()
+    return not any(from_item(source, trial, parts).private for source in others)
 
 
 def _aggregates_outside_windows(node: exp.Expr) -> bool:
@@ -161,7 +156,6 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         return _union(node, context, with_parts(node, context, parts))
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    context.spend(node)
     parts = with_parts(node, context, parts)
     if not is_set(node.args.get("from_")):
         node = _from_first(node)
@@ -170,7 +164,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     if node.args.get("distinct") is not None:
         select, distinct = _without_distinct(node, over_answers=over_answers)
     check_select(select, qualify=True)
-    check_outputs(select, stars=over_answers)
+    _check_outputs(len(select.expressions))
     windows = Windows(select, context, parts)
     names: _OverRows | _Regrouping | _Released
     if over_answers:
@@ -179,13 +173,14 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
         if where is not None:
             table = Qualified(source=values.beside(table), condition=where)
-        items = _results(select, scope)
+        items = expanded(select, scope)
+        _check_outputs(len(items))
         grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
         if grouped or any(_aggregates_outside_windows(item.node) for item in items):
             names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
         else:
             names = _OverRows(context, scope, windows)
-        clauses = _clauses_of(select, items, names, windows)
+        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
         table = names.table(table) if isinstance(names, _Regrouping) else table
     else:
         scope = from_clause(select, context, parts)
@@ -196,33 +191,24 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
             )
         items = projections(select)
         names = _Released(select, items, Rows(context, scope), windows)
-        table, clauses = _released(names, _clauses_of(select, items, names, windows), windows)
+        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
+        table = names.table([*(output for _, output in outputs), having, qualify, *(each.by for each in order)])
     # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
     if windows.asked:
         table = windows.beside(table)
-    if clauses.having is not None:
-        table = Qualified(source=table, condition=clauses.having)
-    if clauses.windows:
-        table = Windowed(source=table, windows=clauses.windows)
-    if clauses.qualify is not None:
-        table = Qualified(source=table, condition=clauses.qualify)
-    return select_results(table, clauses.outputs, clauses.order, _cut(select, names), context, distinct=distinct)
-
-
-class _Clauses(NamedTuple):
-    """The results of a SELECT, and its clauses that come after GROUP BY."""
-
-    outputs: list[Named]
-    having: Expression | None
-    windows: tuple[tuple[str, Window], ...]
-    qualify: Expression | None
-    order: tuple[Ordering, ...]
+    if having is not None:
+        table = Qualified(source=table, condition=having)
+    if windows.made:
+        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
+    if qualify is not None:
+        table = Qualified(source=table, condition=qualify)
+    return select_results(table, outputs, order, _cut(select, names), context, distinct=distinct)
 
 
 def _clauses_of(
     select: exp.Select, items: Sequence[Projection], names: _OverRows | _Regrouping | _Released, windows: Windows
-) -> _Clauses:
-    """Return the results and clauses of a SELECT as expressions over its names, which note all aggregates."""
+) -> tuple[list[Named], Expression | None, Expression | None, tuple[Ordering, ...]]:
+    """Return the results of a SELECT, and HAVING, QUALIFY and ORDER BY; its names note all aggregates and windows."""
     aliases = {item.name.casefold(): item.node for item in items if item.named}
     # a result may name earlier ones; over answers without GROUP BY, any other
     if isinstance(names, _OverRows):
@@ -240,44 +226,7 @@ def _clauses_of(
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
     qualify = names.condition_of(select, "qualify")
     names.aliases_first = True
-    order = _ordered(select, items, names)
-    made = tuple((name, window) for window, name in windows.made.items())
-    return _Clauses(outputs, having, made, qualify, order)
-
-
-def _released(names: _Released, clauses: _Clauses, windows: Windows) -> tuple[AnswerTable, _Clauses]:
-    """Return the table that a SELECT over rows releases, and its clauses over the columns of that table.
-
-    From there on everything is as over answers. So a question without an aggregate or key is refused here, and so is
-    one whose results would read a column of rows.
-    """
-    if not names.aggregates and not names.keys:
-        raise _no_aggregate()
-    check_rows_as_units(names.rows.scope.relation, names.context.schema)
-    expressions = [output for _, output in clauses.outputs] + [ordering.by for ordering in clauses.order]
-    expressions += [condition for condition in (clauses.having, clauses.qualify) if condition is not None]
-    beside = {*windows.made.values(), *names.grouping, *(column.name for _, column in windows.asked.values())}
-    if used(expressions) - beside:
-        raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
-    for _, window in clauses.windows:
-        expressions += filter(None, window.expressions)
-    table, columns = names.table(expressions)
-
-    def over(expression: Expression) -> Expression:
-        return over_columns(expression, columns)
-
-    outputs: list[Named] = []
-    for name, output in clauses.outputs:
-        column, written = over(output), output.type.written
-        # a column that replaces an expression has the expression's type in the question's dialect
-        outputs.append((name, replace(column, type=replace(column.type, written=written)) if written else column))
-    return table, _Clauses(
-        outputs,
-        clauses.having and over(clauses.having),
-        tuple((name, window.mapped(over)) for name, window in clauses.windows),
-        clauses.qualify and over(clauses.qualify),
-        tuple(replace(ordering, by=over(ordering.by)) for ordering in clauses.order),
-    )
+    return outputs, having, qualify, _ordered(select, items, names)
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -317,12 +266,9 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
     return plain, False
 
 
-def check_outputs(select: exp.Select, *, stars: bool = False) -> None:
-    """Refuse too many results, and * over rows."""
-    if len(select.expressions) > MAX_OUTPUTS:
-        raise QuestionError(f"The question has {len(select.expressions)} results; the limit is {MAX_OUTPUTS}.")
-    for output in () if stars else filter(is_star, select.expressions):
-        raise refuse(output if isinstance(output, exp.Star) else output.this)
+def _check_outputs(count: int) -> None:
+    if count > MAX_OUTPUTS:
+        raise QuestionError(f"The question has {count} results; the limit is {MAX_OUTPUTS}.")
 
 
 def check_rows_as_units(relation: Relation, schema: Schema) -> None:
@@ -348,33 +294,62 @@ def _no_aggregate() -> QuestionError:
 
 
 class _Released(Grouped):
-    """Expressions over keys and noisy aggregates; window functions and GROUPING are columns of their own."""
+    """Expressions over released keys and noisy aggregates, each of which is a column, as window functions are."""
+
+    noisy = True
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
-        self.named_keys, self._sets = _keys(select, items, rows)
-        super().__init__(rows, [expression for _, expression in self.named_keys])
-        self.aggregates: list[Aggregate] = []
-        self.grouping: list[str] = []
+        self._named_keys, self._sets = _keys(select, items, rows)
+        super().__init__(rows, [expression for _, expression in self._named_keys])
+        self.windows: Windows = windows
+        self._aggregates: dict[Aggregate, Column] = {}
+        self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
-        if self._sets is not None:
-            self.grouping = [self.context.fresh("grouping") for _ in self.keys]
-        self.windows = windows
+        self._parts: dict[Call, Column] = {}
+        """Where there are several, functions that an engine computes."""
+        if self._sets is None:
+            self._columns = [Column(self.context.fresh(name), key.type) for name, key in self._named_keys]
+        else:
+            self._columns = [Column(self.context.fresh(name), key.type.or_null()) for name, key in self._named_keys]
+            self._grouping = [self.context.fresh("grouping") for _ in self.keys]
 
-    def table(self, expressions: Sequence[Expression]) -> tuple[AnswerTable, Columns]:
-        """Return the table of what is released, and the column of each part of these expressions."""
+    def table(self, expressions: Sequence[Expression | None]) -> AnswerTable:
+        """Return the table of what is released; the expressions of the question read no other columns.
+
+        From there on everything is as over answers. So a question without an aggregate or key is refused here, and so
+        is one whose results would read a column of rows.
+        """
+        if not self._aggregates and not self.keys:
+            raise _no_aggregate()
+        relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
+        check_rows_as_units(relation, self.context.schema)
+        computed = [*self._parts.values(), *(column for _, column in self.windows.asked.values())]
+        names = {column.name for column in (*columns, *computed)}.union(self._grouping, self.windows.made.values())
+        of_windows = [expression for window in self.windows.made for expression in window.expressions]
+        if used([*expressions, *of_windows]) - names:
+            raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
         question = Question(
             data=self.context.schema.data,
-            relation=self.rows.scope.relation,
-            keys=tuple(self.named_keys),
-            aggregates=tuple(self.aggregates),
+            relation=relation,
+            keys=tuple(self._named_keys),
+            aggregates=tuple(self._aggregates),
             outputs=(),
         )
         if self._sets is None:
-            return level(question, self.context)
-        return levels(question, self._sets, self.grouping, expressions, self.context)
+            return level(question, [column.name for column in columns], self.context)
+        return levels(question, self._sets, columns, self._grouping, self._parts, self.context)
+
+    def convert(self, node: object) -> Expression:
+        """Return an expression over released columns; with several lists of keys, an engine's functions are columns."""
+        expression = super().convert(node)
+        if self._sets is None or not isinstance(expression, Call) or not for_engine(expression):
+            return expression
+        if expression not in self._parts:
+            self._parts[expression] = Column(self.context.fresh("part"), expression.type.or_null())
+        return self._parts[expression]
 
     def key(self, index: int) -> Expression:
-        return Released("key", index, self.keys[index].type)
+        return self._columns[index]
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Grouping | exp.GroupingId):
@@ -386,15 +361,15 @@ class _Released(Grouped):
                 if expression not in self.keys:
                     raise QuestionError(f"{shown(argument)} is not in GROUP BY.", "GROUPING takes keys of GROUP BY.")
                 index = self.keys.index(expression)
-                bit: Expression = Column(self.grouping[index], _BIT) if self.grouping else constant(Fraction(0))
+                bit: Expression = Column(self._grouping[index], _BIT) if self._grouping else constant(Fraction(0))
                 if len(node.expressions) == 1:
                     return bit
                 bits = call(Op.ADD, call(Op.MULTIPLY, bits, constant(Fraction(2))), bit)
             return bits
         aggregate = typed_aggregate(read_aggregate(node, self.rows), node)
-        if aggregate not in self.aggregates:
-            self.aggregates.append(aggregate)
-        return Released("aggregate", self.aggregates.index(aggregate), aggregate.type)
+        if aggregate not in self._aggregates:
+            self._aggregates[aggregate] = Column(self.context.fresh(aggregate.kind.name.lower()), aggregate.type)
+        return self._aggregates[aggregate]
 
 
 def _keys(
@@ -480,20 +455,17 @@ class _Regrouping(Grouped):
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
         self._named: list[Named] = []
-        sets = grouping_sets(select, items, rows)
-        if len(sets) > 1:
-            raise QuestionError("ROLLUP, CUBE and GROUPING SETS stand in a question over rows alone.", "List the keys.")
-        for node in sets[0]:
+        for node in single_set(select, items, rows):
             expression = rows.convert(node)
             if expression not in [earlier for _, earlier in self._named]:
                 self._named.append((rows.context.fresh("key"), expression))
         super().__init__(rows, [expression for _, expression in self._named])
         self.windows = windows
-        self._folds: dict[Fold, str] = {}
+        self._folds: dict[Window, str] = {}
 
     def table(self, table: AnswerTable) -> Regrouped:
         """Return the groups of a table with all folds that were asked for."""
-        folds = tuple((name, fold_over_rows) for fold_over_rows, name in self._folds.items())
+        folds = tuple((name, window) for window, name in self._folds.items())
         return Regrouped(source=table, keys=tuple(self._named), folds=folds, whole=not self._named)
 
     def key(self, index: int) -> Expression:
@@ -503,27 +475,8 @@ class _Regrouping(Grouped):
         if (parts := spread(node)) is not None:
             return self.convert(parts)
         kind, argument = fold(node, self.rows.convert)
-        fold_over_rows = Fold(kind=kind, argument=argument)
-        name = self._folds.get(fold_over_rows) or self.context.fresh(kind)
-        self._folds[fold_over_rows] = name
-        return Column(name, fold_over_rows.type)
-
-
-def _results(select: exp.Select, scope: Scope) -> list[Projection]:
-    if not any(map(is_star, select.expressions)):
-        return projections(select)
-    plain = select.copy()
-    columns: list[exp.Expr] = []
-    for node in plain.expressions:
-        if not is_star(node):
-            columns.append(node)
-            continue
-        for source, _, name, _ in starred(node, scope):
-            table = source.alias and exp.to_identifier(source.alias, quoted=True)
-            columns.append(exp.column(exp.to_identifier(name, quoted=True), table=table))
-    plain.set("expressions", columns)
-    check_outputs(plain)
-    return projections(plain)
+        window = Window(kind=kind, argument=argument, partition=tuple(self.keys))
+        return Column(self._folds.setdefault(window, self.context.fresh(kind)), window.type)
 
 
 # ORDER BY and LIMIT
@@ -554,35 +507,23 @@ def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _Ov
 
 
 def _cut(query: exp.Query, names: Converter) -> tuple[int | None, int]:
-    numbers: list[int | None] = []
-    for name in ("limit", "offset"):
-        clause = query.args.get(name)
-        if clause is None:
-            numbers.append(None)
-            continue
-        options = clause.args.get("limit_options")
-        if isinstance(options, exp.LimitOptions):
-            if is_set(options.args.get("percent")) or is_set(options.args.get("with_ties")):
-                raise QuestionError(
-                    f"{shown(clause)} is not supported: noisy answers have no ties, and how many there are may be "
-                    "private.",
-                    "Write a number of rows alone: LIMIT 10.",
-                )
-            only(options, "rows")
-        if isinstance(clause, exp.Fetch):  # FETCH FIRST 3 ROWS ONLY, or FETCH FIRST ROW ONLY
-            only(clause, "direction", "count", "limit_options")
-            node = clause.args.get("count") or exp.Literal.number(1)
-        else:
-            only(clause, "expression", "limit_options")
-            node = clause.expression
-        if not isinstance(node, (exp.Literal, exp.Placeholder)):
-            raise QuestionError(f"{name.upper()} needs a whole number; got {shown(node)}.")
-        number = names.convert(node)
-        value = number.value if isinstance(number, Literal) else None
-        if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
-            raise QuestionError(f"{name.upper()} needs a whole number of at least 0; got {shown(node)}.")
-        numbers.append(value.numerator)
-    return numbers[0], numbers[1] or 0
+    """Return LIMIT, if there is one, and OFFSET."""
+    clauses = (query.args.get(name) for name in ("limit", "offset"))
+    limit, offset = (None if clause is None else _rows_of(clause, names) for clause in clauses)
+    return limit, offset or 0
+
+
+def _rows_of(clause: exp.Expr, names: Converter) -> int:
+    """Return the number of rows that LIMIT, OFFSET, FETCH FIRST 3 ROWS ONLY or FETCH FIRST ROW ONLY names."""
+    if isinstance(options := clause.args.get("limit_options"), exp.LimitOptions):
+        only(options, "rows")
+    only(clause, "direction", "count", "expression", "limit_options")
+    node = clause.args.get("expression") or clause.args.get("count") or exp.Literal.number(1)
+    number = names.convert(node) if isinstance(node, exp.Literal | exp.Placeholder) else None
+    value = number.value if isinstance(number, Literal) else None
+    if not isinstance(value, Fraction) or value.denominator != 1 or not 0 <= value <= _MAX_LIMIT:
+        raise QuestionError(f"LIMIT and OFFSET need a whole number of at least 0; got {shown(node)}.")
+    return value.numerator
 
 
 # FROM answers
@@ -603,9 +544,13 @@ def _from_answers(select: exp.Select, context: Context, parts: Parts) -> tuple[A
         if not isinstance(join, exp.Join):
             raise refuse(join)
         joined, source = answer_item(join.this, context, parts)
-        if is_cross(join) and select.args.get("where") is not None:  # FROM a, b WHERE a.key = b.key
-            join = _on(join, conjuncts(select.args["where"].this), [*scope.sources, source])  # noqa: PLW2901
-        table, scope = _joined(join, table, scope, joined, source, context)
+        second = Scope(scan_of(joined), [source])
+        where = select.args.get("where")
+        if is_cross(join) and where is not None:  # FROM a, b WHERE a.key = b.key
+            condition = on(scope, second, _between(conjuncts(where.this), scope, second), context)
+        else:
+            condition = condition_of(scope, second, join, context)
+        table, scope = _joined(join, table, scope, joined, second, condition)
     return table, scope
 
 
@@ -619,10 +564,10 @@ def answer_item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerT
         part = part_of(node, parts)
         assert part is not None  # noqa: S101 - only parts of WITH are finished
         part.used = True
-        earlier = part.answers
+        earlier = context.answers.get(part)
         answers = answers_of(part.query, context, part.parts) if earlier is None else earlier
         names = list(named_source(answers.names, "WITH", part.columns).names.values())
-        table, part.answers = answers.table, answers
+        table, context.answers[part] = answers.table, answers
         if earlier is not None:  # read twice: each has names of its own
             columns = [column.column for column in columns_of(table)]
             fresh = {column.name: context.fresh(column.name) for column in columns}
@@ -641,22 +586,16 @@ def answer_item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerT
     return table, named_source(names, alias or default, renamed)
 
 
-def _on(join: exp.Join, conditions: list[exp.Expr], sources: list[FromSource]) -> exp.Join:
-    """Return a cross join as a join ON the equalities of WHERE between the new source and an earlier one."""
-    items = [Scope(Constants(columns=(), rows=()), [source]) for source in sources]
-    joined: list[exp.Expr] = []
-    for condition in conditions:
-        if isinstance(condition, exp.EQ):
-            sides = [owners(column_name(side), items) for side in (condition.this, condition.expression)]
-            if all(len(side) == 1 for side in sides) and sides[0] != sides[1] and len(items) - 1 in sides[0] | sides[1]:
-                joined.append(condition.copy())
-    return exp.Join(this=join.this, on=exp.and_(*joined)) if joined else join
+def _between(conditions: list[exp.Expr], *sides: Scope) -> list[exp.Expr]:
+    """Return the equalities of a column of one side and one of the other."""
+    equalities = [node for node in conditions if isinstance(node, exp.EQ)]
+    holders = [[owners(column_name(side), sides) for side in (node.this, node.expression)] for node in equalities]
+    return [node for node, held in zip(equalities, holders, strict=True) if held in ([{0}, {1}], [{1}, {0}])]
 
 
 def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
     """Return a public table as a question that asks for its rows as keys: they are listed, and cost nothing."""
-    with context.trial():
-        scope = from_item(node, context, parts)
+    scope = from_item(node, context.trial(), parts)
     if scope.private:
         raise QuestionError(
             f"{shown(node)} has rows of units, which cannot meet noisy answers.",
@@ -688,41 +627,21 @@ def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
 
 
 def _joined(
-    join: exp.Join, table: AnswerTable, scope: Scope, joined: AnswerTable, source: FromSource, context: Context
+    join: exp.Join, table: AnswerTable, first: Scope, joined: AnswerTable, second: Scope, condition: Condition
 ) -> tuple[AnswerTable, Scope]:
-    only(join, "this", "side", "kind", "on", "using")
-    how = str(join.args.get("side") or "inner").lower()
-    kind = str(join.args.get("kind") or "").upper()
-    if how not in {"inner", "left", "right", "full"} or kind not in {"", "INNER", "OUTER", "CROSS"}:
+    side, half = kind_of(join)
+    if half is not None:
         raise QuestionError(f"{shown(join)} is not supported over answers.", "Use JOIN, LEFT JOIN or FULL JOIN.")
+    if side == "FULL" and condition.merged:
+        raise QuestionError("FULL JOIN over answers needs ON.", "Write ON a.key = b.key, and COALESCE(a.key, b.key).")
     pairs: list[tuple[str, str]] = []
-    conditions: list[Expression] = []
-    names: dict[str, Binding] = {}
-    if is_set(join.args.get("using")):
-        used = [identifier(node) for node in join.args["using"]]
-        inner = Scope(scan_of(joined), [source])
-        pairs += [(str(scope.require(name)), str(inner.require(name))) for name in used]
-        side = 1 if how == "right" else 0
-        names = {name.casefold(): pair[side] for name, pair in zip(used, pairs, strict=True)}
-        if how == "full":
-            raise QuestionError(
-                "FULL JOIN over answers needs ON.", "Write ON a.key = b.key, and COALESCE(a.key, b.key)."
-            )
-        source = FromSource(source.alias, source.names, merged=frozenset(names))
-    both = Scope(scan_of(table, joined), [*scope.sources, source], scope.merged, settled=True)
-    if is_set(join.args.get("on")) and not names:
-        left_names = {column.name for column in columns_of(table)}
-        for term in terms_of(Rows(context, both).condition(join.args["on"])):
-            sides = [*term.arguments] if isinstance(term, Call) and term.op is Op.EQUAL else []
-            a, *others = [column.name for column in sides if isinstance(column, Column)] or [""]
-            # an equality within one side is a filter, not a join condition
-            if others and (a in left_names) is not (others[0] in left_names):
-                pairs.append((a, others[0]) if a in left_names else (others[0], a))
-            else:
-                conditions.append(term)
-    elif not names and how != "inner":
-        raise QuestionError(f"{shown(join)} needs ON or USING.", "Write ON a.key = b.key.")
-    if conditions and how != "inner":
+    further = list(condition.further)
+    for a, b in condition.equalities:
+        if isinstance(a, Column) and isinstance(b, Column):
+            pairs.append((a.name, b.name))
+        else:
+            further.append(call(Op.EQUAL, a, b))
+    if further and side:
         raise QuestionError("An outer join over answers is on equal keys alone.", "Move other conditions to WHERE.")
     if {name for pair in pairs for name in pair} & (noisy_names(table) | noisy_names(joined)):
         raise QuestionError("Answers are joined on keys; noisy numbers are equal by chance.", "Join on the keys.")
@@ -734,13 +653,13 @@ def _joined(
             f"{shown(join)} could make many rows of one: it is not on all keys of either side.",
             "Join on all keys of one of the two answers, or with an answer that has one row.",
         )
-    if how == "right":
-        # a RIGHT JOIN is a LEFT JOIN with its sides exchanged
-        table, joined, pairs, how = joined, table, [(b, a) for a, b in pairs], "left"
-    table = Matched(left=table, right=joined, on=tuple(pairs), how=how)
-    for condition in conditions:
-        table = Qualified(source=table, condition=condition)
-    return table, replace(both, relation=scan_of(table), merged=scope.merged | names)
+    if side == "RIGHT":  # a LEFT JOIN with its sides exchanged
+        table = Matched(left=joined, right=table, on=tuple((b, a) for a, b in pairs), how="left")
+    else:
+        table = Matched(left=table, right=joined, on=tuple(pairs), how=side.lower() or "inner")
+    for test in further:
+        table = Qualified(source=table, condition=test)
+    return table, replace(beside(first, second, scan_of(table), condition, side), settled=True)
 
 
 # UNION of answers
@@ -805,11 +724,7 @@ def _stacked(answers: Sequence[Answers], context: Context) -> Answers:
             (context.fresh(label), column.column) for (label, _), column in zip(each.names, own, strict=True)
         )
         tables.append(Computed(source=each.table, columns=renamed))
-    if sum(1 for each in tables for _ in walk(each)) > _MOST_TABLES:
-        raise QuestionError(
-            f"UNION ALL puts more than {_MOST_TABLES:,} tables of answers together.", "Ask for less at once."
-        )
     if len({label.casefold() for label in labels}) < len(labels):
         raise QuestionError("Two results have one name.", "Give one another name with AS.")
     names = [(label, column.name) for label, column in zip(labels, columns, strict=True)]
-    return Answers(Stacked(sources=tuple(tables), columns=tuple(columns)), names)
+    return Answers(within_limit(Stacked(sources=tuple(tables), columns=tuple(columns))), names)

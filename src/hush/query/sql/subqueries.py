@@ -69,16 +69,6 @@ class _Inner:
     tested: int
     """The number of equalities, at the end of the list, that come from IN."""
 
-    def counts(self, context: Context, counted: Expression) -> tuple[PerUnit, Column, Column]:
-        """Return a relation with two counts over a public list: all rows, and rows where a value is not NULL."""
-        names = context.fresh("every"), context.fresh("known")
-        arguments: tuple[Expression | None, ...] = (None, counted)
-        types = [exact_type(ExactKind.COUNT, argument, empty=True) for argument in arguments]
-        triples = list(zip(names, arguments, types, strict=True))
-        aggregates = [(n, ExactAggregate(kind=ExactKind.COUNT, argument=a, type=t)) for n, a, t in triples]
-        every, known = (Column(name, type_) for name, _, type_ in triples)
-        return PerUnit(source=self.scope.relation, keys=(), aggregates=tuple(aggregates)), every, known
-
 
 def partners(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
     """Return the rows of a scope that have a partner in EXISTS or IN (SELECT …), or (``negated``) have none."""
@@ -91,30 +81,26 @@ def partners(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -
     start = len(condition.equalities) - inner.tested
     tested = condition.equalities[start:] if negated else []
     unsure = any(mine.type.nullable or theirs.type.nullable for mine, theirs in tested)
-    is_list = not inner.scope.private and len(condition.equalities) == 1 and not condition.further
-    if unsure and not is_list:
+    if unsure and not inner.scope.private and len(condition.equalities) == 1 and not condition.further:
+        # of the rows that equal nothing in a public list, those for which NOT IN is true
+        rows = Rows(context, scope)
+        holds = call(Op.NOT, _has_partner(rows, node, inner))
+        return replace(rows.scope, relation=Filter(source=rows.scope.relation, condition=holds))
+    if unsure:
         same = all_of([call(Op.EQUAL, *pair) for pair in tested])
         # x NOT IN (…, NULL) is not true, so a comparison that is NULL counts as a partner
         partner = call(Op.COALESCE, same, constant(True))
         condition = replace(condition, equalities=condition.equalities[:start], further=[*condition.further, partner])
-    relation: Relation = condition.relation(scope.relation, inner.scope.relation, kind)
-    if unsure and is_list:  # of the rows that equal nothing in a public list, those for which NOT IN is true
-        mine, theirs = condition.equalities[-1]
-        # NOT IN over no rows is true even for NULL; else it is true only without NULL on both sides
-        counts, every, known = inner.counts(context, theirs)
-        context.grow(2)
-        empty = call(Op.EQUAL, every, constant(Fraction(0)))
-        certain = call(Op.AND, call(Op.EQUAL, every, known), call(Op.NOT, call(Op.IS_NULL, mine)))
-        relation = Join(left=relation, right=counts, kind=JoinKind.INNER, on=())
-        relation = Filter(source=relation, condition=call(Op.OR, empty, certain))
-    return replace(scope, relation=relation)
+    return replace(scope, relation=condition.relation(scope.relation, inner.scope.relation, kind))
 
 
 def value(rows: Rows, node: exp.Expr) -> Expression:
     """Return the value of a subquery inside an expression for a row: whether there is a partner, or an aggregate."""
     if rows.scope.settled:
         raise refuse(node)
-    return _aggregate(rows, node) if isinstance(node, exp.Subquery) else _has_partner(rows, node)
+    if isinstance(node, exp.Subquery):
+        return _aggregate(rows, node)
+    return _has_partner(rows, node, _inner(rows.scope, node, rows.context))
 
 
 def numbers(node: exp.Expr, context: Context, parts: Parts) -> Scope | None:
@@ -168,10 +154,9 @@ def _awaited(table: AnswerTable, unique: str, context: Context) -> Constants | N
     return Constants(columns=((context.fresh("answer"), type_),), rows=(cell,), awaits=len(context.awaited) - 1)
 
 
-def _has_partner(rows: Rows, node: exp.Expr) -> Expression:
+def _has_partner(rows: Rows, node: exp.Expr, inner: _Inner) -> Expression:
     """Return whether a row has a partner, from a LEFT JOIN with one row for each unit and key."""
     context = rows.context
-    inner = _inner(rows.scope, node, context)
     _check_unit(rows.scope, inner, node, context)
     condition = inner.condition
     if condition.further:
@@ -194,7 +179,14 @@ def _has_partner(rows: Rows, node: exp.Expr) -> Expression:
     if not unsure:
         return present
     mine, theirs = condition.equalities[0]
-    counts, every, known = inner.counts(context, theirs)
+    # how many rows the list has, and in how many of them the value is not NULL
+    aggregates = []
+    for name, argument in (("every", None), ("known", theirs)):
+        type_ = exact_type(ExactKind.COUNT, argument, empty=True)
+        aggregate = ExactAggregate(kind=ExactKind.COUNT, argument=argument, type=type_)
+        aggregates.append((context.fresh(name), aggregate))
+    counts = PerUnit(source=inner.scope.relation, keys=(), aggregates=tuple(aggregates))
+    every, known = (Column(name, aggregate.type) for name, aggregate in aggregates)
     rows.scope.relation = Join(left=rows.scope.relation, right=counts, kind=JoinKind.INNER, on=())
     rows.types = {**columns(counts), **rows.types}
     empty = call(Op.EQUAL, every, constant(Fraction(0)))
@@ -269,7 +261,6 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
     is_union = is_in and isinstance(query, exp.SetOperation)
     if not isinstance(query, exp.Select) and not is_union:
         raise refuse(query)
-    context.spend(query)
     aggregated = not is_union and any(map(has_aggregate, query.expressions))
     rows: Derived | None = None
     outside: list[exp.Expr] = []

@@ -1,8 +1,8 @@
 """From text to sqlglot's tree, within limits: length, tokens, nesting, number of nodes.
 
 The limits come before the work, so that no text can exhaust the stack or the machine. A text over which the parser
-stumbles is refused as text that is not SQL. Parameters are marked here: each ``?`` becomes ``$1``, ``$2``, … in the
-order of the text. Values never enter the text.
+stumbles is refused as text that is not SQL. Parameters are numbered here: ``?`` is ``$1``, ``$2``, … in the order
+of the text. Values never enter the text.
 """
 
 from __future__ import annotations
@@ -36,20 +36,19 @@ MAX_JOINS = 16
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
-_QUOTED = {
-    TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING,
-    TokenType.UNICODE_STRING, TokenType.IDENTIFIER,
-}  # fmt: skip
 _LEADING = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM}
+PRIVACY = re.compile(r"(?i)DIFFERENTIAL_PRIVACY|ANONYMIZATION")
+PER_UNIT = "HUSH_PER_UNIT"
+"""The function that bounds what a unit contributes to a group, as CLIP bounds a row."""
+_BOUNDING = {"contribution_bounds_per_row": "CLIP", "contribution_bounds_per_group": PER_UNIT}
 _NUMBERS = {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.PARAMETER}
 
 
 def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     """Return the one query that a text consists of, as a dialect reads it."""
-    if dialect == DEFAULT:
-        text, tokens = numbered_tokens(_with_quoted_names(text) if isinstance(text, str) and "[" in text else text)
-    else:
-        tokens = _checked_tokens(text, dialect)
+    if dialect == DEFAULT and isinstance(text, str) and "[" in text:
+        text = _with_quoted_names(text)
+    tokens = _checked_tokens(text, dialect)
     first = tokens[0]
     if first.token_type not in _LEADING:
         raise QuestionError(
@@ -78,28 +77,11 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
-    text, tokens = numbered_tokens(text, first_parameter)
-    trees = _parse(text, tokens, DEFAULT)
+    trees = _parse(text, _checked_tokens(text), DEFAULT, first_parameter)
     if len(trees) != 1 or trees[0] is None or isinstance(trees[0], (exp.Query, exp.DDL, exp.Command)):
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
     _checked_nodes(trees[0])
     return trees[0]
-
-
-def only_words(text: str, dialect: str) -> str:
-    """Return a text of the same length with comments as blanks, and quoted texts as underscores.
-
-    So a search finds nothing but SQL, at its position in the text.
-
-    >>> only_words("SELECT 'a, b', x -- c", "bigquery")
-    'SELECT ______, x     '
-    """
-    words, end = [], 0
-    for token in _checked_tokens(text, dialect):
-        word = text[token.start : token.end + 1]
-        words += [" " * (token.start - end), word if token.token_type not in _QUOTED else "_" * len(word)]
-        end = token.end + 1
-    return "".join([*words, " " * (len(text) - end)])
 
 
 def count_parameters(text: str) -> int:
@@ -122,21 +104,6 @@ def _with_quoted_names(text: str) -> str:
         if not indexed and re.fullmatch(r"[^\W\d][\w $#-]*", text[token.end + 1 : closing.start]):
             characters[token.start] = characters[closing.start] = '"'
     return "".join(characters)
-
-
-def numbered_tokens(text: str, first_parameter: int = 1) -> tuple[str, list[Token]]:
-    """Return a text in which each ``?`` has a number, and its tokens; places of refusals are counted in this text."""
-    tokens = _checked_tokens(text)
-    pieces, end = [], 0
-    for token in tokens:
-        if token.token_type is TokenType.PLACEHOLDER:
-            pieces += [text[end : token.start], f" ${first_parameter} "]
-            end, first_parameter = token.end + 1, first_parameter + 1
-    if not pieces:
-        return text, tokens
-    renamed = "".join([*pieces, text[end:]])
-    with _parser_errors():
-        return renamed, list(Dialect.get_or_raise(DEFAULT).tokenize(renamed))
 
 
 def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
@@ -171,17 +138,27 @@ def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
     return tokens
 
 
+class PrivacyClause(exp.Expression):
+    """BigQuery's ``WITH DIFFERENTIAL_PRIVACY OPTIONS (…)`` after SELECT, which stands where a hint may."""
+
+    arg_types = {"expressions": False}  # noqa: RUF012 - as sqlglot declares them
+
+
 class _LimitedParser:
     """A parser with a limit of steps, because sqlglot's backtracking doubles with each JOIN without ON."""
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
+    first_parameter = 1
+    aside: list[exp.Kwarg]
+    """Bounds of BigQuery that belong to the function which is being read."""
 
     if TYPE_CHECKING:
         _curr: Any
         _next: Any
         _index: int
         _tokens: list[Token]
+        raise_error: Any
 
     def _advance(self, times: int = 1) -> None:
         self.steps_left -= 1
@@ -201,7 +178,10 @@ class _LimitedParser:
     def _parse_function_call(self, *arguments: Any, **options: Any) -> exp.Expr | None:
         """Keep a function's name as the question wrote it, and whether an argument was dropped."""
         name, start = "" if self._curr is None else str(self._curr.text), self._index
+        before = len(self.aside)
         node: exp.Expr | None = super()._parse_function_call(*arguments, **options)  # type: ignore[misc]
+        bounds = self.aside[before:]
+        del self.aside[before:]
         function = node
         while isinstance(function, AROUND):
             function = function.this
@@ -219,8 +199,43 @@ class _LimitedParser:
         for value in function.args.values() if commas else ():
             for argument in value if isinstance(value, list) else [value]:
                 count += len(argument.expressions) if isinstance(argument, exp.Distinct) else argument is not None
+        for bound in bounds:
+            count += 1
+            # CLIP(*) is no SQL; COUNT(1) counts the same rows
+            bounded = exp.Literal.number(1) if isinstance(function.this, exp.Star) else function.this
+            ends = [bounded, *bound.expression.expressions]
+            function.set("this", exp.Anonymous(this=_BOUNDING[bound.name.lower()], expressions=ends))
         function.meta[DROPPED] = count < commas + 1 if commas else False
         return node
+
+
+class _BigQueryParser(_LimitedParser):
+    """A parser of BigQuery's own clauses for differential privacy."""
+
+    def _parse_hint(self) -> Any:
+        """Read BigQuery's privacy clause, too."""
+        if self._curr is None or self._next is None or not PRIVACY.fullmatch(self._next.text):
+            return super()._parse_hint()  # type: ignore[misc]
+        self._advance(2)
+        options = self._parse_function_call(anonymous=True)
+        if isinstance(options, exp.Anonymous) and options.name.upper() == "OPTIONS":
+            return PrivacyClause(expressions=options.expressions)
+        return self.raise_error("Expected OPTIONS (…)")
+
+    def _parse_lambda(self, alias: bool = False) -> Any:
+        """Keep ``contribution_bounds_per_row => (0, 9)`` aside, for the function that it is an argument of."""
+        node = super()._parse_lambda(alias)  # type: ignore[misc]
+        if not isinstance(node, exp.Kwarg) or node.name.lower() not in _BOUNDING:
+            return node
+        self.aside.append(node)
+        return None
+
+
+def _numbered(parser: _LimitedParser) -> exp.Placeholder:
+    """Return a ``?`` as ``$1``, ``$2``, …, by its place in the text."""
+    before = parser._tokens[: parser._index - 1]  # noqa: SLF001 - of one module
+    number = parser.first_parameter + sum(token.token_type is TokenType.PLACEHOLDER for token in before)
+    return exp.Placeholder(this=str(number))
 
 
 @cache
@@ -231,13 +246,17 @@ def _parser(dialect: str) -> type[Any]:
     if dialect == DEFAULT:
         functions["DECODE"] = lambda arguments: exp.DecodeCase(expressions=arguments)
         ranges[TokenType.TILDE] = binary_range_parser(exp.RegexpFullMatch)
-    tables = {"FUNCTIONS": functions, "RANGE_PARSERS": ranges}
-    return type(f"_{dialect.title()}Parser", (_LimitedParser, parser), tables)
+    placeholders = {**parser.PLACEHOLDER_PARSERS, TokenType.PLACEHOLDER: _numbered}
+    tables = {"FUNCTIONS": functions, "RANGE_PARSERS": ranges, "PLACEHOLDER_PARSERS": placeholders}
+    limited = _BigQueryParser if dialect == "bigquery" else _LimitedParser
+    return type(f"_{dialect.title()}Parser", (limited, parser), tables)
 
 
-def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None]:
+def _parse(text: str, tokens: list[Token], dialect: str, first_parameter: int = 1) -> list[exp.Expr | None]:
     with _parser_errors():
         parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
+        parser.first_parameter = first_parameter
+        parser.aside = []
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))
 

@@ -24,7 +24,7 @@ from hush.query.question import Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
 from hush.query.sql.dialects import meant
-from hush.query.sql.expressions import Rows, template
+from hush.query.sql.expressions import Rows, innermost, put_into
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
@@ -158,21 +158,8 @@ _SPREAD: dict[type[exp.Expr], str] = {
 
 def spread(node: exp.Expr) -> exp.Expr | None:
     """Return a variance or standard deviation as a function of sums; None for other aggregates."""
-    call = unfiltered(node.this if isinstance(node, exp.Window) else node)
-    text = _SPREAD.get(type(call))
-    if text is None:
-        return None
-    only(call, "this")
-
-    def over(child: exp.Expr) -> exp.Expr:
-        if not isinstance(child, exp.AggFunc) or not isinstance(node, exp.Window):
-            return child
-        window = node.copy()
-        window.set("this", child)
-        return window
-
-    sums = template(text).transform(lambda child: call.this if isinstance(child, exp.Column) else child)
-    return exp.Paren(this=sums.transform(over))
+    definition = _SPREAD.get(type(innermost(node)))
+    return None if definition is None else exp.Paren(this=put_into(definition, ["x"], node))
 
 
 # Over answers
@@ -261,9 +248,9 @@ def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
         call = unfiltered(call)
     if not isinstance(call, exp.Expr) or type(call) not in _FOLDS:
         raise QuestionError(
-            f"{shown(call)} is not available over answers.",
-            "There are COUNT, SUM, AVG, MIN and MAX, and with OVER also RANK, DENSE_RANK, ROW_NUMBER, PERCENT_RANK, "
-            "CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
+            f"{shown(call)} is not available here.",
+            "Over answers there are COUNT, SUM, AVG, MIN and MAX; with OVER also RANK, DENSE_RANK, ROW_NUMBER, "
+            "PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
         )
     if isinstance(call, exp.Count):
         only(call, "this", "big_int")
@@ -323,21 +310,22 @@ class RowsWithWindows(Rows):
         # a unit's rows have one unit, so nothing is ordered by it
         items = [item for item in order if plain.unit(item.this) is None]
         orders = tuple(RowOrder(by=plain.convert(item.this), **direction(item)) for item in items)
-        call = node.this
-        name = (_RANKS | _SHIFTS | _FOLDS).get(type(call), "").upper()
-        if name not in WindowKind.__members__:
+        call = unfiltered(node.this)
+        name, argument, offset = _called(call, plain.convert, _FURTHEST, "Write LAG(x, 1).")
+        if name.upper() not in WindowKind.__members__:
+            own = f"Take it in a subquery that groups by {self.context.schema.unit or 'a key'}, and join that."
             raise QuestionError(
                 f"{shown(call)} is not available as a window over rows.",
-                "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
+                own
+                if name == "count_distinct"
+                else "There are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, COUNT, SUM, AVG, MIN and MAX.",
             )
-        kind, offset = WindowKind[name], 1
-        if type(call) in _FOLDS:
-            argument = _own_argument(call, kind, plain)
-        else:
-            _, argument, offset = _called(call, plain.convert, _FURTHEST, "Write LAG(x, 1).")
+        if name in {"min", "max"} and argument is not None and not argument.type.kind.ranged:
+            raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
+        kind = WindowKind[name.upper()]
         if type(call) not in _FOLDS and not orders:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (PARTITION BY … ORDER BY …).")
-        frame = None if spec is None else _own_frame(spec, node, kind, ordered=bool(orders))
+        frame = None if spec is None else _own_frame(spec, call, kind, ordered=bool(orders))
         if argument is None and kind is not WindowKind.COUNT:
             type_ = _POSITION
         elif argument is not None and type(call) in _SHIFTS:
@@ -345,30 +333,13 @@ class RowsWithWindows(Rows):
         else:
             first, last = (None, None) if frame is None else (frame.first, frame.last)
             empty = (first is not None and first > 0) or (last is not None and last < 0)
-            type_ = exact_type(ExactKind[name], argument, empty=empty)
+            type_ = exact_type(ExactKind[name.upper()], argument, empty=empty)
         return OwnWindow(
             kind=kind, argument=argument, partition=by, order=orders, offset=offset, type=type_, frame=frame
         )
 
 
-def _own_argument(call: exp.Expr, kind: WindowKind, rows: Rows) -> Expression | None:
-    only(call, "this", "big_int")
-    if isinstance(call.this, exp.Star) and kind is WindowKind.COUNT:
-        return None
-    if isinstance(call.this, exp.Distinct):
-        raise QuestionError(
-            f"{shown(call)} is not available as a window over rows.",
-            f"Take it in a subquery that groups by {rows.context.schema.unit or 'a key'}, and join that.",
-        )
-    argument = rows.convert(call.this)
-    if kind in {WindowKind.SUM, WindowKind.AVG} and not argument.type.kind.numeric:
-        raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.")
-    if kind in {WindowKind.MIN, WindowKind.MAX} and not argument.type.kind.ranged:
-        raise QuestionError(f"{shown(call)} needs numbers or dates; got {argument.type.kind.value}.")
-    return argument
-
-
-def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: bool) -> Frame | None:
+def _own_frame(spec: exp.Expr, call: exp.Expr, kind: WindowKind, *, ordered: bool) -> Frame | None:
     """Return the frame of an aggregate over a unit's own rows.
 
     A frame that leaves rows behind has at most `_WIDEST` rows, because engines may add up every frame anew. So there
@@ -377,7 +348,7 @@ def _own_frame(spec: exp.Expr, node: exp.Window, kind: WindowKind, *, ordered: b
     frame = _frame(spec, ordered=ordered)
     if kind is WindowKind.FIRST_VALUE and (frame is None or frame.first is None):
         return None  # the first of all rows is in every frame that begins there
-    if type(node.this) not in _FOLDS:
+    if type(call) not in _FOLDS:
         way = "Without it, it is the first of all rows, which is another question; there is no other way to ask it."
         way = way if kind is WindowKind.FIRST_VALUE else "Leave ROWS or RANGE out."
         raise QuestionError(f"{kind.value.upper()} takes no frame here.", way)

@@ -195,7 +195,7 @@ class People:
     ) -> None:
         self._two_owners = two_owners
         self.storage = open_storage(place, (), durable=True)
-        """The tables themselves, for what lies beside the people (`hush.server.dashboards`)."""
+        """The tables themselves, for dashboards, which lie beside the people (`hush.server.dashboards`)."""
         self._clock = clock
         self._by = label(by, "by")
         self.acted = True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
@@ -17,49 +15,42 @@ from hush.server.auth.oidc import CALLBACK
 from hush.server.auth.people import SCOPES, Person
 from hush.server.errors import ForbiddenError, SignInError, TooManyError, UnknownPlaceError
 from hush.server.pages.layout import draw, show
-from hush.server.rate_limits import Rate, address_block
+from hush.server.rate_limits import Rate
 from hush.server.routes import ANYBODY, SIGNED_IN, Routes, Visit
 
-SIGN_IN, ROUTES = Routes(), Routes()
+ROUTES = Routes()
 
 
-@SIGN_IN.page("GET /sign-in", ANYBODY)
-async def sign_in_page(visit: Visit) -> Response:
-    """Show the form."""
-    return draw(visit, "sign_in.html", message="", oidc=visit.service.oidc is not None)
+@ROUTES.page("GET /sign-in", ANYBODY)
+async def sign_in_page(visit: Visit, message: str = "") -> Response:
+    """Show the form, with the reason of a failure."""
+    return draw(visit, "sign_in.html", 401 if message else 200, message=message, oidc=visit.service.oidc is not None)
 
 
-@SIGN_IN.page("POST /sign-in", ANYBODY)
+@ROUTES.page("POST /sign-in", ANYBODY)
 async def sign_in(visit: Visit) -> Response:
     """Sign somebody in by name, password and code; all failures look alike and take alike."""
-    form = await visit.request.form()
-    name, password, code = (
-        str(form.get(field, ""))[:most] for field, most in (("name", 200), ("password", 1000), ("code", 100))
-    )
-    mark, rates = visit.people.familiar(name), visit.service.rates
-    with _noting(visit, name):
-        browser_mark = sessions.BROWSER_MARK.read(visit.request, visit.settings)
-        if mark and hmac.compare_digest(browser_mark.encode(), mark.encode()):
-            # Nobody's guesses keep out a browser in which that name has signed in before: it has attempts of its own.
-            rates.check(Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{name} {mark}")
-        else:
-            address = address_block(visit.address)
-            rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, address)
-            rates.check(Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{address} {name}")
-            rates.check(Rate.SIGN_INS_OF_A_NAME, name)
+    form = await visit.fields()
+    name, password, code = form["name"][:200], form["password"], form["code"]
+    mark, browser_mark = visit.people.familiar(name), sessions.BROWSER_MARK.read(visit.request, visit.settings)
+    if mark and hmac.compare_digest(browser_mark.encode(), mark.encode()):
+        # Nobody's guesses keep out a browser in which that name has signed in before: it has attempts of its own.
+        _count_attempt(visit, Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{name} {mark}", name)
+    else:
+        _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address, name)
+        _count_attempt(visit, Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{visit.address} {name}", name)
+        _count_attempt(visit, Rate.SIGN_INS_OF_A_NAME, name, name)
     person = await asyncio.to_thread(visit.people.check_password, name, password)
     if person is None or not _right_code(visit, person, code):
         visit.note_failure("password" if person is None else "code", name)
-        message = "Name, password or code are not right."
-        return draw(visit, "sign_in.html", 401, message=message, oidc=visit.service.oidc is not None)
+        return await sign_in_page(visit, "Name, password or code are not right.")
     return sessions.BROWSER_MARK.set(_begin(visit, person), visit.people.familiar(name), visit.settings)
 
 
-@contextmanager
-def _noting(visit: Visit, name: str = "") -> Iterator[None]:
-    """Count an attempt that a rate limit refuses among the failed sign-ins."""
+def _count_attempt(visit: Visit, rate: Rate, key: str, name: str = "") -> None:
+    """Count an attempt to sign in; one that is refused, because it comes too soon, is a failed one."""
     try:
-        yield
+        visit.service.rates.check(rate, key)
     except TooManyError:
         visit.note_failure("too many", name)
         raise
@@ -80,13 +71,12 @@ def _right_code(visit: Visit, who: Person, code: str) -> bool:
     return visit.people.use_code(who.name, code)
 
 
-@SIGN_IN.page("GET /sign-in/oidc", ANYBODY)
+@ROUTES.page("GET /sign-in/oidc", ANYBODY)
 async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     """Send a browser to the OpenID provider."""
     if visit.service.oidc is None:
         raise UnknownPlaceError
-    with _noting(visit):
-        visit.service.rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
+    _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
     provider_url, browser = await asyncio.to_thread(visit.service.oidc.begin, visit.service.flows, link)
     if link:  # a form must not lead to another site, so says the content security policy: people click once more
         response = draw(visit, "welcome.html", message="", oidc=True, place=provider_url)
@@ -95,38 +85,36 @@ async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     return sessions.FLOW.set(response, browser, visit.settings)
 
 
-@SIGN_IN.page(f"GET {CALLBACK}", ANYBODY)
+@ROUTES.page(f"GET {CALLBACK}", ANYBODY)
 async def back_from_elsewhere(visit: Visit) -> Response:
     """Sign somebody in who comes back from the OpenID provider; they always arrive at the first page."""
     provider, flows = visit.service.oidc, visit.service.flows
     if provider is None:
         raise UnknownPlaceError
-    with _noting(visit):
-        visit.service.rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
+    _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
     query, browser = dict(visit.query), sessions.FLOW.read(visit.request, visit.settings)
     try:
         person = await asyncio.to_thread(provider.sign_in, flows, visit.people, query, browser)
     except SignInError as error:
         visit.note_failure("oidc", "")
-        response = draw(visit, "sign_in.html", 401, message=str(error), oidc=True)
+        response = await sign_in_page(visit, str(error))
     else:
         response = _begin(visit, person)
     return sessions.FLOW.delete(response, visit.settings)
 
 
-@SIGN_IN.page("GET /welcome/{secret}", ANYBODY)
+@ROUTES.page("GET /welcome/{secret}", ANYBODY)
 async def welcome_page(visit: Visit) -> Response:
     """Show a button: opening a link must not use it up, as programs that look ahead open links."""
     return draw(visit, "welcome.html", message="", oidc=visit.service.oidc is not None, place="")
 
 
-@SIGN_IN.page("POST /welcome/{secret}", ANYBODY)
+@ROUTES.page("POST /welcome/{secret}", ANYBODY)
 async def welcome(visit: Visit) -> Response:
     """Sign somebody in by a one-time link, or have it bind the account that they have at the OpenID provider."""
     secret = visit.path["secret"]
-    with _noting(visit):
-        visit.service.rates.check(Rate.WELCOMES, visit.address)
-    if await visit.field("with") == "oidc":
+    _count_attempt(visit, Rate.WELCOMES, visit.address)
+    if (await visit.fields())["with"] == "oidc":
         return await sign_in_elsewhere(visit, secret)
     person = visit.people.use_link(secret)
     if person is None:
@@ -143,7 +131,7 @@ def _begin(visit: Visit, person: Person) -> Response:
     return sessions.SESSION.set(RedirectResponse("/", 303), secret, visit.settings)
 
 
-@SIGN_IN.page("POST /sign-out", SIGNED_IN)
+@ROUTES.page("POST /sign-out", SIGNED_IN)
 async def sign_out(visit: Visit) -> Response:
     """End the session."""
     visit.people.end_session(visit.name, visit.who.session)
@@ -163,34 +151,32 @@ async def account_page(visit: Visit, error: HushError | None = None, **values: A
 @ROUTES.page("POST /account", SIGNED_IN, refused=account_page)
 async def change_account(visit: Visit) -> Response:
     """Make or end a token, end a session, or set the password or the second factor."""
-    form, people, who = await visit.request.form(), visit.people, visit.who
-    name, old, code = str(form.get("id", "")), str(form.get("old", "")), str(form.get("code", ""))[:100]
-    match form.get("act"):
+    form, people, who = await visit.fields(), visit.people, visit.who
+    match form["act"]:
         case "token":
             visit.check_rate(Rate.TOKENS)
             scopes = [scope for scope in SCOPES[:2] if scope in who.scopes]
-            label = str(form.get("label", ""))[:200]
-            _, secret = people.make_token(who.name, label=label, scopes=scopes, until=who.expires)
+            _, secret = people.make_token(who.name, label=form["label"], scopes=scopes, until=who.expires)
             return await account_page(visit, secret=secret)
         case "revoke":
-            visit.revoke_token(name)
+            visit.revoke_token(form["id"])
         case "end":
-            visit.end_session(name)
+            visit.end_session(form["id"])
         case "password":
-            await check_password(visit, old, "The old password is not right.")
-            await asyncio.to_thread(people.set_password, who.name, str(form.get("new", "")))
+            await check_password(visit, form["old"], "The old password is not right.")
+            await asyncio.to_thread(people.set_password, who.name, form["new"])
             return await account_page(visit, good="The password is set. Sign in with it from now on.")
         case "factor" | "factor-on" | "factor-off" if not who.session or who.token:
             raise ForbiddenError("A second factor is set up in a browser, by who signed in without a token.")
         case "factor":
-            await check_password(visit, old, "The password is not right.")
+            await check_password(visit, form["old"], "The password is not right.")
             return await account_page(visit, factor=people.begin_factor(who.name))
         case "factor-on":
             visit.check_rate(Rate.CODES)
-            return await account_page(visit, recovery=", ".join(people.confirm_factor(who.name, code)))
+            return await account_page(visit, recovery=", ".join(people.confirm_factor(who.name, form["code"])))
         case "factor-off":
             visit.check_rate(Rate.CODES)
-            if not people.use_code(who.name, code):
+            if not people.use_code(who.name, form["code"]):
                 visit.note_failure("code")
                 raise ForbiddenError("The code is not right.")
             people.drop_factor(who.name)

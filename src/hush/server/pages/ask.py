@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
@@ -31,10 +31,10 @@ from starlette.responses import RedirectResponse, Response
 from hush.core import HushError, exact
 from hush.core.format import figure, percent
 from hush.curator.answer import Answer
-from hush.curator.catalogue import quoted
 from hush.curator.curator import Curator
-from hush.curator.explanation import ComposedExplanation, Explanation
+from hush.curator.explanation import Explanation
 from hush.ledger.budgets import price, takes
+from hush.query.plan import Plan
 from hush.query.plan.keys import Listed
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown_error
@@ -42,9 +42,9 @@ from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
 from hush.server.pages.layout import data_set_named, show
-from hush.server.pages.tables import choices, example_columns
+from hush.server.pages.tables import choices
 from hush.server.rate_limits import Rate
-from hush.server.routes import ANALYST, Routes, Visit, text_of
+from hush.server.routes import ANALYST, Routes, Visit
 from hush.utility import posterior
 
 ROUTES = Routes()
@@ -64,18 +64,18 @@ _MOVED = ("prices", "odds", "takes", "more", "bars", "outputs")
 @ROUTES.page("GET /ask", ANALYST)
 async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answer | None = None) -> Response:
     """Show a question, with its price and expected error before it is charged."""
-    values = await visit.fields()
-    question = text_of(values, "q", 50_000)
-    data_set = await data_set_named(visit, text_of(values, "data", 200))
+    form = await visit.fields()
+    question, data_set = form["q"], await data_set_named(visit, form["data"])
     preview: dict[str, Any] | None = None
     if question.strip():
         try:
-            visit.check_rate(Rate.EXPLANATIONS)
-            rows, epsilon = number_of(text_of(values, "rows", 12)) or 0, text_of(values, "epsilon", 60).strip()
-            terms = text_of(values, "data", 200), epsilon, rows if 0 < rows <= 10**9 else ROWS
-            preview = await visit.with_curator(lambda curator: before(curator, question, *terms))
+            rows = number_of(form["rows"]) or 0
+            terms = form["data"], form["epsilon"].strip(), rows if 0 < rows <= 10**9 else ROWS
+            preview = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: before(curator, question, *terms))
         except HushError as refusal:
             error = error or refusal
+    tables = [table for table in data_set["tables"] if not table["public"]] if data_set else []
+    examples = tables[0]["examples"] if tables else []
     # the ε above which a question waits for the owner
     ask_first = await visit.with_policy(
         lambda opened: getattr(opened.policy.analysts.get(visit.name), "ask_first", None)
@@ -91,64 +91,50 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         known=preview,
         prices=json.dumps(script, ensure_ascii=False) if script else "",
         dummy="" if preview is None else _dummy(preview),
-        examples=_examples(data_set),
-        builders=[choices(table) for table in data_set["tables"] if not table["public"]] if data_set else [],
+        examples=[*examples[1:], *examples[:1]],
+        builders=list(map(choices, tables)),
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,
         ask_first="" if ask_first is None else figure(ask_first, exact=True),
-        reason=text_of(values, "reason", 2000),
+        reason=form["reason"],
     )
 
 
 @ROUTES.page("POST /explain", ANALYST)
 async def explain(visit: Visit) -> Response:
     """Lead to the address at which a question is explained."""
-    return await led_to("/ask", visit, {"q": 50_000, "data": 200, "epsilon": 60, "rows": 12})
+    return await led_to("/ask", visit, "q data epsilon rows")
 
 
-async def led_to(address: str, visit: Visit, names: Mapping[str, int]) -> Response:
-    """Return the way to an address with fields of the form as its query, each cut to its longest."""
-    form = await visit.request.form()
-    query = {name: text for name, length in names.items() if (text := text_of(form, name, length))}
+async def led_to(address: str, visit: Visit, names: str) -> Response:
+    """Return the way to an address with fields of the form as its query."""
+    form = await visit.fields()
+    query = {name: form[name] for name in names.split() if form[name]}
     return RedirectResponse(f"{address}?{urlencode(query)}", 303)
 
 
 @ROUTES.page("POST /ask", ANALYST, "ask", refused=ask_page)
 async def ask(visit: Visit) -> Response:
     """Ask, and lead to the answer."""
-    form = await visit.request.form()
-    terms: dict[str, Any] = {"data": text_of(form, "data", 200) or None}
-    terms |= {"epsilon": epsilon} if (epsilon := text_of(form, "epsilon", 60).strip()) else {}
-    terms |= {"fresh": True} if "fresh" in form else {}
-    terms |= {"reason": reason} if (reason := text_of(form, "reason", 2000).strip()) else {}
-    name = text_of(form, "request", 200) or None
-    answer = await visit.ask(question=text_of(form, "q", 50_000), request=name, **terms)
+    form = await visit.fields()
+    answer = await visit.ask(
+        question=form["q"],
+        data=form["data"] or None,
+        epsilon=form["epsilon"].strip() or None,
+        fresh="fresh" in form,
+        reason=form["reason"].strip(),
+        request=form["request"] or None,
+    )
     return RedirectResponse(f"/answers/{answer.receipt}{'?again=1' if answer.repeated else ''}", 303)
 
 
 @ROUTES.page("POST /try", ANALYST, refused=ask_page)
 async def try_out(visit: Visit) -> Response:
     """Answer a question from made-up rows, for nothing."""
-    form = await visit.request.form()
-    epsilon, data = text_of(form, "epsilon", 60).strip() or "0.1", text_of(form, "data", 200) or None
-    answer = await visit.dummy(question=text_of(form, "q", 50_000), rate=Rate.TRIES, epsilon=epsilon, data=data)
+    form = await visit.fields()
+    epsilon, data = form["epsilon"].strip() or "0.1", form["data"] or None
+    answer = await visit.dummy(question=form["q"], rate=Rate.TRIES, epsilon=epsilon, data=data)
     return await ask_page(visit, tried=answer)
-
-
-def _examples(data_set: dict[str, Any] | None) -> list[str]:
-    """Return three questions that this schema can answer."""
-    if (columns := example_columns(data_set)) is None:
-        return []
-    name, keys, numbers, times = columns
-    questions = []
-    if keys:
-        questions.append(f"SELECT {keys[-1]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {keys[-1]}")
-    if numbers:
-        by, group = (f"{keys[0]}, ", f"\nGROUP BY {keys[0]}") if keys else ("", "")
-        questions.append(f"SELECT {by}AVG({numbers[-1]}) AS mean\nFROM {name}{group}")
-    if days := [quoted(column["name"]) for column in times if column["type"] == "date" and column.get("lower")]:
-        questions.append(f"SELECT DATE_TRUNC('month', {days[0]}) AS month, COUNT(*) AS n\nFROM {name}\nGROUP BY month")
-    return [*questions, f"SELECT COUNT(*) AS n\nFROM {name}"][:3]
 
 
 # before you spend
@@ -227,7 +213,7 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
     tables = [{**told.errors(), **told.errors_if_settled()} for told in explained]
     times = [told.errors_times_rows() for told in explained]
     first, outputs = explained[0], []
-    kinds = {} if isinstance(first, ComposedExplanation) else dict(first.plan.question.outputs)
+    kinds = dict(first.plan.question.outputs) if isinstance(first.plan, Plan) else {}
     for name in tables[0]:
         average, counts = name in times[0], name in kinds and kinds[name].type.kind is Kind.INTEGER
         errors = [bounds[name] / rows for bounds in times] if average else [table[name] for table in tables]
@@ -244,7 +230,7 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
 def _keys(explanation: Explanation) -> AnswerColumn:
     """Return some keys of the answer: public ones as they are, others made up."""
     name, values = " ", tuple(f"group {number}" for number in range(1, 6))
-    if not isinstance(explanation, ComposedExplanation):
+    if isinstance(explanation.plan, Plan):
         question, domains = explanation.plan.question, explanation.plan.exact_query.domains
         if question.keys:
             places = {

@@ -8,20 +8,27 @@ the dashboard has changed since, nothing is charged, and the new price is shown.
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
+from hush.accounting.events import event_from_json
 from hush.core import HushError, InvalidValueError
 from hush.core.format import figure, visible
-from hush.ledger import RequestConflictError
+from hush.curator import together
+from hush.curator.answer import Answer
+from hush.curator.curator import Curator
+from hush.ledger import Actor, Ledger, Release, RequestConflictError
 from hush.server import dashboards
-from hush.server.api import number_in
-from hush.server.dashboards import Dashboard, TileAnswer
+from hush.server.api import number_of
+from hush.server.dashboards import Dashboard, Tile
+from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import shown
 from hush.server.pages.ask import odds
 from hush.server.pages.layout import minute, show
+from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit
 
 ROUTES = Routes()
@@ -39,17 +46,19 @@ async def list_page(visit: Visit, error: HushError | None = None) -> Response:
 @ROUTES.page("POST /dashboards", ANALYST, "ask", refused=list_page)
 async def make(visit: Visit) -> Response:
     """Make a dashboard."""
-    dashboard = await dashboards.made(visit, await visit.field("title", 1000), await visit.field("data"))
+    form = await visit.fields()
+    dashboard = await dashboards.made(visit, form["title"], form["data"])
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)
 
 
 @ROUTES.page("POST /dashboards/pin", ANALYST, "ask")
 async def pin(visit: Visit) -> Response:
     """Pin an answer to a dashboard, or to a new one about its data set."""
-    visit.path["number"] = await visit.field("receipt", 20)
-    receipt, chosen = number_in(visit), await visit.field("dashboard", 64)
-    if chosen:
-        dashboard = await dashboards.owned(visit, chosen)
+    form = await visit.fields()
+    if (receipt := number_of(form["receipt"])) is None:
+        raise UnknownPlaceError
+    if form["dashboard"]:
+        dashboard = await dashboards.owned(visit, form["dashboard"])
     else:
         data = (await visit.receipt(receipt))["data"]
         dashboard = await dashboards.made(visit, f"Dashboard of {data}", data)
@@ -61,39 +70,71 @@ async def pin(visit: Visit) -> Response:
 async def dashboard_page(visit: Visit, error: HushError | None = None) -> Response:
     """Show a dashboard; on request with the price of its refresh."""
     dashboard = await dashboards.opened_by(visit, visit.path["identity"])
-    tiles = await dashboards.answers(visit, dashboard)
+    tiles = await visit.with_policy(lambda opened: _tiles(opened.ledger, dashboard, visit.analyst))
     price: dict[str, Any] | None = None
     if dashboard.tiles and ("refresh" in visit.query or isinstance(error, RequestConflictError)):
         try:
-            told = await dashboards.explained(visit, dashboard)
+            price = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: _price(curator, dashboard))
         except HushError as refusal:
             error = error or refusal
-        else:
-            apart = sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0))
-            price = {
-                "identity": told.identity,
-                "epsilon": figure(told.epsilon, exact=True),
-                "delta": figure(told.delta, exact=True) if told.delta else "",
-                "apart": figure(apart, exact=True),
-                "distinct": told.questions,
-                "outlook": "" if told.outlook is None else visible(str(told.outlook)),
-                "fits": told.outlook is None or told.outlook.more > 0,
-                "odds": odds(figure(told.epsilon, exact=True)),
-            }
     return await show(
         visit,
         "dashboard.html",
         error=error,
         data=dashboard.data,
         dashboard=dashboard,
-        tiles=[_tile(tile) for tile in tiles],
+        tiles=tiles,
         price=price,
         request_id=uuid.uuid4().hex,
     )
 
 
-def _tile(shown_tile: TileAnswer) -> dict[str, Any]:
-    tile, answer = shown_tile.tile, shown_tile.answer
+def _price(curator: Curator, dashboard: Dashboard) -> dict[str, Any]:
+    """Return the price of a refresh; to a reader that of the answers of the last one.
+
+    ``identity`` is the fingerprint of the priced plan or refresh: the payment names it, and for another one nothing is
+    charged. ``distinct`` counts the questions that are asked: none to a reader.
+    """
+    if dashboard.maker == curator.analyst:
+        plan = together.plan(curator.session, dashboard.terms())
+        identity, distinct = plan.identity, len(plan.plans)
+        epsilon, delta, outlook = plan.epsilon, plan.delta, plan.outlook
+    else:
+        paid = dashboards.last_refresh(curator, dashboard)
+        events = [event_from_json(event) for event in paid.events]
+        identity, distinct = dashboard.refreshed, 0
+        epsilon, delta = Fraction(paid.epsilon or 0), Fraction(paid.price[0]["delta"])
+        outlook = curator.session.accounts(dashboard.data, shared=True).outlook(events)
+    apart = sum((Fraction(tile.epsilon) for tile in dashboard.tiles), Fraction(0))
+    return {
+        "identity": identity,
+        "epsilon": figure(epsilon, exact=True),
+        "delta": figure(delta, exact=True) if delta else "",
+        "apart": figure(apart, exact=True),
+        "distinct": distinct,
+        "outlook": "" if outlook is None else visible(str(outlook)),
+        "fits": outlook is None or outlook.more > 0,
+        "odds": odds(figure(epsilon, exact=True)),
+    }
+
+
+def _tiles(ledger: Ledger, dashboard: Dashboard, actor: Actor) -> list[dict[str, Any]]:
+    """Return the tiles, each with the answer that somebody has paid for: none to a reader who has not yet."""
+    receipt = dashboard.paid.get(actor.name)
+    refreshed = () if receipt is None else together.unpacked(ledger.stored_answer(receipt, actor))
+    tiles = []
+    for tile in dashboard.tiles:
+        if tile.index is not None and receipt is not None:
+            tiles.append(_tile(tile, refreshed[tile.index], ledger.receipt(receipt, actor)[0]))
+        elif dashboard.maker == actor.name:
+            answer = Answer.shown(ledger, tile.receipt, actor)
+            tiles.append(_tile(tile, answer, ledger.receipt(tile.receipt, actor)[0]))
+        else:
+            tiles.append(_tile(tile, None, None))
+    return tiles
+
+
+def _tile(tile: Tile, answer: Answer | None, charge: Release | None) -> dict[str, Any]:
     names = [] if answer is None else [visible(column.name) for column in answer.columns]
     keys = 0 if answer is None else sum(not column.noisy for column in answer.columns)
     title = " and ".join(names[keys:]) + (f" by {' and '.join(names[:keys])}" if names[:keys] else "")
@@ -102,8 +143,8 @@ def _tile(shown_tile: TileAnswer) -> dict[str, Any]:
         "title": title or visible(tile.question.split("\n", 1)[0]),
         "question": visible(tile.question, lines=True),
         "epsilon": tile.epsilon if answer is None else figure(answer.price.epsilon, exact=True),
-        "receipt": shown_tile.receipt,
-        "date": minute(shown_tile.when),
+        "receipt": 0 if charge is None else charge.number,
+        "date": "" if charge is None else minute(charge.when),
         "answer": None if answer is None else shown(answer) | {"notes": [], "more_notes": []},
     }
 
@@ -112,17 +153,21 @@ def _tile(shown_tile: TileAnswer) -> dict[str, Any]:
 async def change(visit: Visit) -> Response:
     """Unpin a tile, name the readers, or remove a dashboard."""
     identity = visit.path["identity"]
-    dashboard = await dashboards.owned(visit, identity)
-    match await visit.field("act"):
+    dashboard, form = await dashboards.owned(visit, identity), await visit.fields()
+    match form["act"]:
         case "remove":
-            dashboards.DashboardStore(visit.people.storage).remove(identity)
+            dashboards.store(visit).remove(identity)
             return RedirectResponse("/dashboards", 303)
         case "unpin":
-            dashboards.unpin(visit, dashboard, await visit.field("tile", 64))
+            dashboards.store(visit).change(
+                identity,
+                lambda current: replace(
+                    current, tiles=tuple(tile for tile in current.tiles if tile.identity != form["tile"])
+                ),
+            )
         case "readers":
-            text = await visit.field("readers", 5000)
-            names = tuple(name.strip() for name in text.split(",") if name.strip())
-            await dashboards.share_with(visit, dashboard, "analysts" if text == "analysts" else names)
+            names = tuple(name.strip() for name in form["readers"].split(",") if name.strip())
+            await dashboards.share_with(visit, dashboard, "analysts" if names == ("analysts",) else names)
     return RedirectResponse(f"/dashboards/{identity}", 303)
 
 
@@ -139,9 +184,9 @@ async def read(visit: Visit) -> Response:
 
 
 async def _paid(visit: Visit, dashboard: Dashboard) -> Response:
-    name = await visit.field("request")
-    if not name:
-        raise InvalidValueError("request", got=name, allowed="the request id that the form shows with the price")
+    form = await visit.fields()
+    if not form["request"]:
+        raise InvalidValueError("request", got="", allowed="the request id that the form shows with the price")
     pay = dashboards.refresh if dashboard.maker == visit.name else dashboards.read
-    await pay(visit, dashboard, name, await visit.field("priced", 64))
+    await pay(visit, dashboard, form["request"], form["priced"])
     return RedirectResponse(f"/dashboards/{dashboard.identity}", 303)

@@ -15,7 +15,6 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
-from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from hush.core import BudgetExceededError, HushError
@@ -26,9 +25,8 @@ from hush.ledger import AccountView, ApprovalNeededError, Role
 from hush.report.columns import shown_error
 from hush.server import errors
 from hush.server.auth import sessions
-from hush.server.errors import ForbiddenError, NoPolicyError, SignInError, UnknownPlaceError
-from hush.server.routes import ANYBODY, NOBODY, Handler, Route, Routes, Visit
-from hush.server.service import Service
+from hush.server.errors import ForbiddenError, NoPolicyError, UnknownPlaceError
+from hush.server.routes import ANYBODY, NOBODY, Route, Routes, Visit
 
 ROUTES = Routes()
 _FOLDER = Path(__file__).parent
@@ -78,13 +76,25 @@ def draw(visit: Visit, template: str, status: int = 200, **values: Any) -> Respo
     return HTMLResponse(_templates().get_template(template).render({**context, **values}), status)
 
 
-def refused(request: Request, service: Service, error: Exception) -> Response:
-    """Return an error as a page to browsers, and as problem+json to programs."""
+async def refused(visit: Visit, error: Exception, route: Route | None = None) -> Response:
+    """Return a refusal: on the page of its route, else as a page of its own; to programs as problem+json.
+
+    ``route`` is the one that was permitted, if any. A page for anybody shows no navigation.
+    """
+    if isinstance(error, HushError) and route is not None and visit.who is not NOBODY:
+        if route.refused is not None and not isinstance(error, UnknownPlaceError):  # what is not there has no page
+            try:
+                page: Response = await route.refused(visit, error=error)
+            except HushError as further:
+                error = further
+            else:
+                return page
+        return await show(visit, "problem.html", error=error)
     problem = errors.problem_response(error)
-    if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith("/api/"):
+    if "text/html" not in visit.request.headers.get("accept", "") or visit.request.url.path.startswith("/api/"):
         return problem
     told = {"text": json.loads(bytes(problem.body))["detail"], "pointer": ""}
-    page = draw(Visit(service, NOBODY, request), "problem.html", problem.status_code, problem=told)
+    page = draw(Visit(visit.service, NOBODY, visit.request), "problem.html", problem.status_code, problem=told)
     if "retry-after" in problem.headers:
         page.headers["retry-after"] = problem.headers["retry-after"]
     return page
@@ -158,25 +168,6 @@ async def show(
         "problem": None if error is None else problem_of(error),
     }
     return draw(visit, template, status, **{**head, **values})
-
-
-def with_problem_page(route: Route) -> Handler:
-    """Return the handler of a page, which shows refusals as pages, with the words of the command line."""
-
-    async def wrapper(visit: Visit) -> Response:
-        try:
-            try:
-                return await route.handler(visit)
-            except HushError as error:
-                if route.refused is None or isinstance(error, UnknownPlaceError):  # what is not there has no page
-                    raise
-                return await route.refused(visit, error=error)
-        except SignInError:
-            raise
-        except HushError as error:
-            return await show(visit, "problem.html", error=error)
-
-    return wrapper
 
 
 def problem_of(error: HushError) -> dict[str, Any]:

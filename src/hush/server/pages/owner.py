@@ -22,14 +22,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import SEPARATORS
-from hush.curator.data_sets import read_policy
 from hush.curator.owner import NewTable, check, table_files, tables_of_files
-from hush.ledger import Actor, LedgerMissingError, Role
+from hush.ledger import Actor, Role
 from hush.mechanisms import propose_delta
 from hush.policy.draft import (
     EVERY_ROW,
@@ -43,14 +41,14 @@ from hush.policy.draft import (
     read_list,
 )
 from hush.policy.file import Policy
-from hush.policy.ledger import make_ledger, open_ledger
+from hush.policy.ledger import make_ledger
 from hush.query.date_formats import format_like
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.types import Kind
 from hush.server.auth.sessions import CSRF_FIELD
 from hush.server.pages.ask import odds
 from hush.server.pages.layout import show
-from hush.server.routes import OWNER, Routes, Visit
+from hush.server.routes import OWNER, Fields, Routes, Visit
 
 ROUTES = Routes()
 MOST_COLUMNS = 500
@@ -83,12 +81,11 @@ def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxy
     return tables
 
 
-def drafted(tables: list[NewTable], form: FormData) -> Draft:
+def drafted(tables: list[NewTable], form: Fields) -> Draft:
     """Return the draft that an owner's answers make."""
 
     def said(name: str, otherwise: str = "") -> str:
-        value = form.get(name, "")
-        return (value.strip() if isinstance(value, str) else "") or otherwise
+        return form[name].strip() or otherwise
 
     def words(table: NewTable, column: str, sql_type: str) -> dict[str, Any]:
         field = f"{table.name}.{column}"
@@ -138,7 +135,7 @@ async def data_page(visit: Visit, error: HushError | None = None, **values: Any)
             for by, old, new in edits
             if old == text
         ],
-        "made": await asyncio.to_thread(_has_ledger, policy) if text else False,
+        "made": visit.service.policy.made,
         "mistake": visit.service.policy.mistake,
         "files": files_beside(policy),
         "separators": SEPARATORS,
@@ -158,28 +155,18 @@ def _text(policy: str) -> str:
     return Path(policy).read_text(encoding="utf-8") if Path(policy).exists() else ""
 
 
-def _has_ledger(policy: str) -> bool:
-    try:
-        open_ledger(read_policy(policy)).close()
-    except LedgerMissingError:
-        return False
-    except HushError:
-        return True
-    return True
-
-
 @ROUTES.page("POST /data", OWNER)
 async def read_page(visit: Visit) -> Response:
     """Show the form about the columns of a file; or, with its answers, the policy drafted from them and checked."""
-    form = await visit.request.form()
-    said = {key: value for key, value in form.items() if isinstance(value, str) and key not in {CSRF_FIELD, "again"}}
-    name, policy = said.get("file", ""), visit.settings.policy
+    form = await visit.fields()
+    said = {key: value for key, value in form.items() if key not in {CSRF_FIELD, "again"}}
+    name, policy = form["file"], visit.settings.policy
     values: dict[str, Any] = {"chosen": name, "said": said}
     try:
         if await asyncio.to_thread(_text, policy):  # rows are shown while data are set up, and not later
             allowed = "chosen before there is a policy"
             raise InvalidValueError("file", got=name, allowed=allowed, hint="Change it there.")
-        words = {key: said[key] for key in _WRITTEN if said.get(key)}
+        words = {key: form[key] for key in _WRITTEN if form[key]}
         values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, words)
         visit.people.note("read-rows", file=name)
         values["preview"] = await asyncio.to_thread(lambda: {table.name: table.preview() for table in tables})
@@ -236,8 +223,8 @@ def _beside(policy: str, text: str) -> Iterator[Path]:
 @ROUTES.page("POST /data/policy", OWNER)
 async def save_policy(visit: Visit) -> Response:
     """Check and save a policy; on request make its ledger, and add its analysts."""
-    form = await visit.request.form()
-    text = str(form.get("policy", "")).replace("\r\n", "\n")
+    form = await visit.fields()
+    text = form["policy"]
     try:
         policy = await asyncio.to_thread(_saved, visit, text, ledger="ledger" in form)
         visit.people.note("write-policy")
@@ -259,7 +246,7 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
     target = Path(policy_path).resolve()
     with _beside(policy_path, text) as new:
         _check_places(Policy.read(new), Policy.read(target) if target.exists() else None, policy_path)
-        read_policy(new)
+        Policy.read(new)
         mistakes = check(new, rows=True).mistakes if ledger else ()
         if mistakes:
             raise HushError("\n".join(map(str, mistakes)))
@@ -267,7 +254,7 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
         if target.exists():
             new.chmod(target.stat().st_mode & 0o7777)
         os.replace(new, target)  # noqa: PTH105 - a move within a folder, all or nothing
-    policy = read_policy(target)
+    policy = Policy.read(target)
     if ledger:
         make_ledger(policy, actor=Actor.owner(visit.name)).close()
     return policy
@@ -319,7 +306,7 @@ async def people_page(visit: Visit, error: HushError | None = None, **values: An
 def _policy(visit: Visit) -> Policy | None:
     path = visit.settings.policy
     try:
-        return read_policy(path) if Path(path).exists() else None
+        return Policy.read(path) if Path(path).exists() else None
     except HushError:
         return None
 
@@ -327,8 +314,8 @@ def _policy(visit: Visit) -> Policy | None:
 @ROUTES.page("POST /people", OWNER, refused=people_page)
 async def change_people(visit: Visit) -> Response:
     """Add somebody, give them a new link, or remove them."""
-    form = await visit.request.form()
-    name, act = str(form.get("name", "")).strip(), form.get("act", "add")
+    form = await visit.fields()
+    name, act = form["name"].strip(), form.get("act", "add")
     if act == "remove":
         visit.people.remove(name)
         return await people_page(visit)
@@ -337,18 +324,18 @@ async def change_people(visit: Visit) -> Response:
     return await people_page(visit, link=_welcome(visit, visit.people.make_link(name)), added=name)
 
 
-def _add(visit: Visit, name: str, form: FormData) -> None:
+def _add(visit: Visit, name: str, form: Fields) -> None:
     """Add somebody; an analyst also to the policy, with the data set and budget that were chosen."""
-    role = Role.OWNER if form.get("role") == "owner" else Role.ANALYST
+    role = Role.OWNER if form["role"] == "owner" else Role.ANALYST
     policy = _policy(visit)
     if role is Role.OWNER or policy is None or name in policy.analysts:
         visit.people.add(name, roles=[role])
         return
-    data, epsilon = str(form.get("data", "")), str(form.get("epsilon", "")).strip()
+    data = form["data"]
     if data not in policy.data:
         raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(policy.data)}")
-    delta = str(form.get("delta", "")).strip() or "0"
-    section = analyst_section(name, data, read_epsilon(epsilon, "epsilon"), read_delta(delta, "delta"))
+    epsilon = read_epsilon(form["epsilon"].strip(), "epsilon")
+    section = analyst_section(name, data, epsilon, read_delta(form["delta"].strip() or "0", "delta"))
     visit.people.add(name, roles=[role])
     try:
         _saved(visit, "\n".join([_text(visit.settings.policy).rstrip(), "", *section, ""]), ledger=False)
@@ -365,15 +352,14 @@ async def audit_page(visit: Visit) -> Response:
     trail: dict[str, Any] = {"report": None, "acts": [], "releases": []}
 
     def look() -> dict[str, Any]:
-        with visit.service.policy.use() as opened:
-            if not opened.made:
-                return {}
-            ledger, actor = opened.ledger, Actor.owner(visit.name)
-            return {
-                "report": ledger.verify(),
-                "acts": ledger.acts(actor),
-                "releases": ledger.history(actor, limit=_SHOWN_CHARGES),
-            }
+        opened, actor = visit.service.policy.in_force(), Actor.owner(visit.name)
+        if not opened.made:
+            return {}
+        return {
+            "report": opened.ledger.verify(),
+            "acts": opened.ledger.acts(actor),
+            "releases": opened.ledger.history(actor, limit=_SHOWN_CHARGES),
+        }
 
     try:
         return await show(visit, "audit.html", **trail | await asyncio.to_thread(look))

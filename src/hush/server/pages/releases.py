@@ -36,10 +36,10 @@ from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.ask import led_to, odds
 from hush.server.pages.layout import data_set_named, problem_of, show
-from hush.server.pages.tables import example_columns
+from hush.server.pages.tables import NUMBERS, TIMES
 from hush.server.rate_limits import Rate
 from hush.server.releases import FORMS, file_options, written
-from hush.server.routes import ANALYST, Routes, Visit, text_of
+from hush.server.routes import ANALYST, Routes, Visit
 
 ROUTES = Routes()
 KINDS: Mapping[str, tuple[str, str]] = {
@@ -66,13 +66,11 @@ _PREFIX = "in "
 @ROUTES.page("GET /releases", ANALYST)
 async def releases_page(visit: Visit, *, error: HushError | None = None) -> Response:
     """Show the form for a release, its price and error, and the releases made before."""
-    values = await visit.fields()
-    kind = text_of(values, "kind", 20)
-    kind = kind if kind in KINDS else "marginals"
-    data = text_of(values, "data", 200)
+    form = await visit.fields()
+    kind = form["kind"] if form["kind"] in KINDS else "marginals"
+    question, data = form["q"], form["data"]
     data_set = await data_set_named(visit, data)
-    fields = {name: text_of(values, name, 200).strip() for name in ("epsilon", *_FIELDS[kind])}
-    question = text_of(values, "q", 50_000)
+    fields = {name: form[name].strip() for name in ("epsilon", *_FIELDS[kind])}
     explanation = None
     if question.strip() and fields["epsilon"]:
         try:
@@ -135,20 +133,19 @@ def _rounded(text: str) -> str:
 @ROUTES.page("POST /releases/explain", ANALYST)
 async def explain(visit: Visit) -> Response:
     """Lead to the address at which a release is explained."""
-    names = {"kind": 20, "q": 50_000, "data": 200, "epsilon": 60, "degree": 20, "target": 200, "model": 60}
-    return await led_to("/releases", visit, names | {"horizon": 100, "name": 64})
+    return await led_to("/releases", visit, "kind q data epsilon degree target model horizon name")
 
 
 @ROUTES.page("POST /releases", ANALYST, "ask", refused=releases_page)
 async def make(visit: Visit) -> Response:
     """Make a release, and lead to it."""
-    form = await visit.request.form()
-    kind = text_of(form, "kind", 20)
+    form = await visit.fields()
+    kind = form["kind"]
     if kind not in KINDS:
         raise UnknownPlaceError
-    fields = {name: text_of(form, name, 200).strip() for name in ("epsilon", *_FIELDS[kind])}
-    request = text_of(form, "request", 200) or uuid.uuid4().hex
-    terms = _terms(kind, text_of(form, "q", 50_000), fields, text_of(form, "data", 200))
+    fields = {name: form[name].strip() for name in ("epsilon", *_FIELDS[kind])}
+    request = form["request"] or uuid.uuid4().hex
+    terms = _terms(kind, form["q"], fields, form["data"])
     if kind == "stream":
         terms["name"] = fields["name"]
         await visit.at_work(request, lambda curator, request: curator.stream.create(request=request, **terms).name)
@@ -223,14 +220,17 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _example(data_set: dict[str, Any] | None, kind: str) -> str:
-    """Return SQL that this kind of release can begin with."""
-    if (columns := example_columns(data_set)) is None:
+    """Return SQL that this kind of release can begin with, about the first private table."""
+    tables = [table for table in data_set["tables"] if not table["public"]] if data_set else []
+    if not tables:
         return ""
-    name, keys, numbers, times = columns
+    name, columns = quoted(tables[0]["name"]), tables[0]["columns"]
     if kind == "stream":
-        day = quoted(times[0]["name"]) if times else ""
-        return f"SELECT {day}, COUNT(*) AS n\nFROM {name}\nGROUP BY {day}" if day else ""
-    outputs = numbers[:1] if kind == "ranges" else [*numbers, *keys][:4]
+        days = [quoted(column["name"]) for column in columns if column["type"] in TIMES]
+        return f"SELECT {days[0]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {days[0]}" if days else ""
+    bounded = [column for column in columns if column["type"] in NUMBERS and column["lower"] is not None]
+    listed = [column for column in columns if column.get("values")]
+    outputs = [quoted(column["name"]) for column in (bounded[:1] if kind == "ranges" else [*bounded, *listed][:4])]
     return f"SELECT {', '.join(outputs)}\nFROM {name}" if outputs else ""
 
 
@@ -259,7 +259,7 @@ def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def predicted(model: Any, values: Mapping[str, str]) -> str:
-    """Return the prediction for one made-up row, whose values are written as in a form; an empty one is missing."""
+    """Return the prediction for one made-up row, with values as written in a form; an empty one is missing."""
     row = {column.name: [_value(column, values.get(column.name, "").strip())] for column in _schema(model).columns}
     if isinstance(model, Classifier):
         chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it

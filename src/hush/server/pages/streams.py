@@ -14,17 +14,17 @@ from urllib.parse import quote
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError
 from hush.core.format import visible
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
 from hush.ledger.streams import StreamDeclaration
 from hush.server import streams
-from hush.server.api import number_of
+from hush.server.api import number_of, whole
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import FILES, answer_file, both, shown
 from hush.server.pages.budget import csv_file
 from hush.server.pages.layout import minute, show
-from hush.server.routes import ANALYST, ANYBODY, OWNER, Routes, Visit, text_of
+from hush.server.routes import ANALYST, ANYBODY, OWNER, Routes, Visit
 
 ROUTES = Routes()
 _MOST_ROWS = 60
@@ -68,7 +68,7 @@ async def streams_page(
         owner=visit.who.owns,
         known_data=names,
         prices=_PRICES,
-        given=given | (await _given(visit) if visit.request.method == "POST" else {}),
+        given=given | await visit.fields(),
         explained=explained,
     )
 
@@ -159,33 +159,29 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
 @ROUTES.page("POST /streams/{name}/change", ANALYST, "ask", refused=stream_page)
 async def change(visit: Visit) -> Response:
     """Release the periods that are over, or stop running totals."""
-    name, last = visit.path["name"], await visit.field("through", 40)
-    through = int(last) if last.isascii() and last.isdigit() else last or None
-    if await visit.field("act") == "stop":
+    name, form = visit.path["name"], await visit.fields()
+    last = form["through"].strip()
+    through = last or None if number_of(last) is None else int(last)
+    if form["act"] == "stop":
         await visit.with_curator(lambda curator: streams.own(curator, name).stop())
     else:
-        request = await visit.field("request") or None
-        await visit.at_work(request, lambda curator, _: streams.own(curator, name).advance(through, parts=1))
+        await visit.at_work(
+            form["request"] or None, lambda curator, _: streams.own(curator, name).advance(through, parts=1)
+        )
     return RedirectResponse(f"/streams/{quote(name, safe='')}", 303)
 
 
 # declarations
 
 
-async def _given(visit: Visit) -> dict[str, str]:
-    form = await visit.request.form()
-    return {name: text_of(form, name, 50_000 if name == "question" else 1000).strip() for name in _FIELDS}
-
-
 async def _declaration(visit: Visit) -> StreamDeclaration:
-    given = await _given(visit)
-    if (releases := number_of(given["releases"])) is None or len(given["releases"]) > 5:
-        raise InvalidValueError("releases", got=given["releases"], allowed="a whole number from 1")
+    form = await visit.fields()
+    given = {name: form[name].strip() for name in _FIELDS}
     readers, price = given["readers"], given["price"] if given["price"] in dict(_PRICES) else "epsilon"
     names = [name.strip() for name in readers.split(",") if name.strip()]
     terms = {name: given[name] for name in ("name", "question", "every", "first", "data")} | {
         price: given["amount"],
-        "releases": releases,
+        "releases": whole(given["releases"], "releases"),
         "late": given["late"] != "skip",
         "readers": readers if readers in {"analysts", "public"} else names,
     }
@@ -209,5 +205,5 @@ async def declare(visit: Visit) -> Response:
 async def stop(visit: Visit) -> Response:
     """Stop a declared stream."""
     view = await streams.found(visit, visit.path["name"])
-    await streams.stopped(visit, view.name, await visit.field("reason", 2000))
+    await streams.stopped(visit, view.name, (await visit.fields())["reason"].strip())
     return RedirectResponse(f"/streams/{view.name}", 303)

@@ -7,14 +7,8 @@ r"""PostgreSQL's wire protocol, so that psql, DBeaver, Metabase, pandas and Exce
                                               ├─ catalogue   \d, information_schema: the schema, never data
                                               └─ question    everything else, at the price that was set
 
-*   `messages`: the bytes of version 3.0 of the protocol, both ways;
-*   `connection`: the simple and the extended query protocol, transactions that mean nothing, errors;
-*   `statements`: texts taken apart: several in one, first words, comments, cursors; price and confidence, set by SET or
-    in a comment (``/* hush.epsilon = 0.1 */ SELECT …``); types of parameters that a client leaves open;
-*   `catalogue`: tables of the system catalogue, made of the schema in a database of its own, which holds no data: their
-    columns stand in ``catalogue.tsv``, their rows in ``rows.sql``, PostgreSQL's functions in ``functions.sql``;
-*   `types`: PostgreSQL's types, in ``types.tsv``;
-*   `server`: the socket, TLS, tokens as passwords.
+The tables of the catalogue have their columns in ``catalogue.tsv``, their rows in ``rows.sql`` and functions of
+PostgreSQL in ``functions.sql``; types stand in ``types.tsv``.
 
 A question here goes the way of every question of the service: the same queue, slots, charges, texts.
 

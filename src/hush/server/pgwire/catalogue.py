@@ -36,6 +36,7 @@ from typing import Any
 import duckdb
 import sqlglot
 from sqlglot import exp
+from sqlglot.optimizer.scope import traverse_scope
 
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
@@ -80,7 +81,7 @@ PARAMETERS = {
     "transaction_read_only": "on",
     "row_security": "on",
 }
-"""The values of SHOW; most are also sent to a client as it connects."""
+"""The values of SHOW, which are also sent to a client as it connects."""
 MACROS = lines("functions.sql")
 _CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
 _RENAMED = {
@@ -140,8 +141,9 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
     """Return a statement with its tables and functions replaced by ours; refuse unknown ones."""
     functions = _NAMED | _HARMLESS | set(_RENAMED)
     names = {id(common): f"hush_common_{number}" for number, common in enumerate(tree.find_all(exp.CTE))}
-    tables = [(table, common_table(table)) for table in tree.find_all(exp.Table)]
-    for table, common in tables:
+    definitions = common_tables(tree)
+    for table in tree.find_all(exp.Table):
+        common = definitions.get(id(table))
         if isinstance(table.this, exp.Func):
             _check_function(table.this, functions)
             table.set("db", None)
@@ -361,38 +363,19 @@ def parsed(statement: str) -> Any:
     return None
 
 
-def common_table(table: exp.Table) -> exp.CTE | None:
-    """Return the common table expression that a name stands for at its place in the statement; None for others.
-
-    A name is known to the query under its WITH and to the expressions after it. A recursive one knows itself in the
-    second half of its union alone.
-    """
-    if table.db or table.catalog or isinstance(table.this, exp.Func):
-        return None
-    child: Any = table
-    within = {id(table)}
-    while (node := child.parent) is not None:
-        visible_tables: list[Any] = []
-        if isinstance(node, exp.With):
-            for table_expression in node.expressions:
-                if table_expression is child:
-                    body = table_expression.this
-                    if (
-                        node.args.get("recursive")
-                        and isinstance(body, exp.SetOperation)
-                        and id(body.expression) in within
-                    ):
-                        visible_tables.append(table_expression)
-                    break
-                visible_tables.append(table_expression)
-        elif (clause := node.args.get("with_")) is not None and clause is not child:
-            visible_tables = clause.expressions
-        for table_expression in visible_tables:
-            if isinstance(table_expression, exp.CTE) and table_expression.alias.lower() == table.name.lower():
-                return table_expression
-        child = node
-        within.add(id(node))
-    return None
+def common_tables(tree: exp.Expression) -> dict[int, exp.CTE]:
+    """Return the common table expressions that tables of a statement stand for, by the identities of their nodes."""
+    common: dict[int, exp.CTE] = {}
+    with suppress(sqlglot.errors.SqlglotError, RecursionError):  # then tables stand for nothing, and are refused
+        for scope in traverse_scope(tree):
+            # Names are known to the query under their WITH and to the expressions after them.
+            sources = {name.lower(): source for name, source in scope.cte_sources.items()}
+            for table in scope.tables:
+                source = None if table.db or table.catalog else sources.get(table.name.lower())
+                definition = None if source is None else source.expression.find_ancestor(exp.CTE)
+                if definition is not None:
+                    common[id(table)] = definition
+    return common
 
 
 def place_of(table: exp.Table) -> str | None:
@@ -466,9 +449,10 @@ class SystemCatalogue:
         tree = parsed(statement)
         if not isinstance(tree, exp.Select | exp.Union | exp.Subquery):
             return None
+        common = common_tables(tree)
         for table in tree.find_all(exp.Table):
             ours = place_of(table) is not None or table.db.lower() in SCHEMAS or isinstance(table.this, exp.Func)
-            if not ours and common_table(table) is None:
+            if not ours and id(table) not in common:
                 return None
         for parameter in list(tree.find_all(exp.Parameter)):
             parameter.replace(constant((parameters or {}).get(parameter.this.name)))

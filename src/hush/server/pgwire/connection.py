@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 from hush.core import BudgetExceededError, HushError
 from hush.curator.explanation import Explanation
 from hush.query.errors import QuestionError
-from hush.query.plan import errs
 from hush.query.sql.allow_list import STATEMENTS
 from hush.query.types import Kind
 from hush.report import files
@@ -59,8 +58,10 @@ _TAGS = {
 _CODES = {"question": "42601", "unknown-table": "42P01", "unknown-column": "42703", "budget-exceeded": "53400"}
 _UNKNOWN = 705
 """The type that a client sends for a parameter of unknown type."""
-_MOST_STATEMENTS, _MOST_CURSORS = 256, 16
-"""How many statements and portals, and how many cursors, one connection may keep."""
+_MOST_STATEMENTS = 256
+"""How many statements, and how many portals, one connection may keep."""
+_QUESTIONS = {"", "SELECT", "WITH", "FROM"}
+"""The first words of statements that can be a question, or about the catalogue; none for one in parentheses."""
 _MOST_KEPT, _MOST_KEPT_BY_ALL = 2**24, 2**27
 """How many bytes one connection may keep between statements, and all of a worker's together."""
 _LONGEST_REPLY = 2**24
@@ -91,31 +92,31 @@ class PreparedStatement(NamedTuple):
 
 @dataclass(slots=True)
 class Portal:
-    """A portal: a statement with its parameters, and the rows that are not sent yet."""
+    """A portal: a statement with its parameters, and the rows that are not taken yet. A cursor is one with rows."""
 
     text: str
-    parameters: dict[str, Any]
-    formats: tuple[int, ...]
+    parameters: Mapping[str, Any]
+    formats: tuple[int, ...] = ()
+    held: bool = False
+    """Whether it outlives its transaction, as a cursor WITH HOLD does."""
     result: Result | None = None
-    sent: int = 0
-    size: int = 0
-    """About how many bytes the rows take that are left."""
-
-
-@dataclass(slots=True)
-class Cursor:
-    """A cursor: the rows of a DECLARE, and how many FETCH has taken."""
-
-    result: Result
-    held: bool
-    size: int
-    """About how many bytes its rows take."""
     taken: int = 0
+    size: int = 0
+    """About how many bytes the rows take that it keeps."""
+
+    def take(self, result: Result, count: int | None) -> Sequence[Sequence[Any]]:
+        """Return the next rows of its result, all that are left for None; it keeps none after the last."""
+        end = len(result.rows) if count is None else self.taken + count
+        rows = result.rows[self.taken : end]
+        self.result, self.taken = result, end
+        if end >= len(result.rows):
+            self.result, self.taken, self.size = result._replace(rows=()), 0, 0
+        return rows
 
 
 @dataclass(slots=True)
 class PgConnection:
-    """The state of one connection: settings, prepared statements, portals and cursors."""
+    """The state of one connection: settings, prepared statements and portals."""
 
     analyst: PersonalService
     turn: asyncio.Lock
@@ -126,7 +127,6 @@ class PgConnection:
     """The settings given at the start of the connection, to which RESET returns."""
     statements: dict[str, PreparedStatement] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
-    cursors: dict[str, Cursor] = field(default_factory=dict)
     in_transaction: bool = False
     skipping: bool = False
     request: str = ""
@@ -144,8 +144,7 @@ class PgConnection:
 
     def kept(self) -> int:
         """Return about how many bytes the connection keeps between statements."""
-        open_rows: list[Cursor | Portal] = [*self.cursors.values(), *self.portals.values()]
-        rows = sum(kept.size for kept in open_rows)
+        rows = sum(portal.size for portal in self.portals.values())
         return rows + sum(len(statement.text) for statement in self.statements.values())
 
     def _check_room(self, size: int) -> None:
@@ -157,6 +156,11 @@ class PgConnection:
                 "Close some, or ask without a cursor: an answer that was paid for comes again free of charge.",
             )
 
+    def _check_place(self, name: str) -> None:
+        """Refuse one portal more than a connection may keep."""
+        if len(self.portals) >= _MOST_STATEMENTS and name not in self.portals:
+            raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} portals and cursors.", "Close some first.")
+
     def ready(self) -> bytes:
         """Return the message ReadyForQuery, with the state of the transaction."""
         return message(b"Z", b"T" if self.in_transaction else b"I")
@@ -167,7 +171,7 @@ class PgConnection:
             self.skipping = False
             reply = await self._simple(Reader(content).text()) if kind == b"Q" else b""
             if not self.in_transaction:  # a portal lives until its transaction ends
-                self.portals.clear()
+                self.portals = {name: portal for name, portal in self.portals.items() if portal.held}
             return reply + self.ready()
         if kind == b"F":  # a function by its number
             return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
@@ -241,8 +245,7 @@ class PgConnection:
             oid = prepared.oids[number] if number < len(prepared.oids) else 0
             values[str(number + 1)] = messages.parameter(content, oid, messages.chosen(forms, number))
         formats = tuple(reader.short() for _ in range(reader.short()))
-        if len(self.portals) >= _MOST_STATEMENTS and portal not in self.portals:
-            raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} portals.", "Close some first.")
+        self._check_place(portal)
         self.portals[portal] = Portal(prepared.text, values, formats)
         return message(b"2")
 
@@ -256,37 +259,27 @@ class PgConnection:
                 str(number): messages.parameter(_STAND_INS.get(oid, b"0"), oid, 0) for number, oid in enumerate(oids, 1)
             }
             return described + _described((await self._run(prepared.text, stand_ins, describe=True)).fields)
-        if name not in self.portals and name.lower() in self.cursors:
-            return _described(self.cursors[name.lower()].result.fields)
         portal = _named(self.portals, name, "portal")
-        return _described((await self._run(portal.text, portal.parameters, describe=True)).fields, portal.formats)
+        result = portal.result or await self._run(portal.text, portal.parameters, describe=True)
+        return _described(result.fields, portal.formats)
 
     async def _execute(self, name: str, most: int) -> bytes:
         portal = _named(self.portals, name, "portal")
-        reply = b""
-        if portal.result is None:
-            portal.result = await self._run(portal.text, portal.parameters)
-            reply += _noticed(portal.result.notices)
-        result = portal.result
-        end = len(result.rows) if most <= 0 else min(portal.sent + most, len(result.rows))
-        rows = result.rows[portal.sent : end]
-        if end < len(result.rows) and not portal.size:
-            size = _size(result.rows)
-            try:
+        reply, result = b"", portal.result
+        if result is None:
+            result = await self._run(portal.text, portal.parameters)
+            reply += _noticed(result.notices)
+            if 0 < most < len(result.rows):
+                # If it is refused, another Execute asks again; unless ``fresh`` is set, the paid answer comes free.
+                size = _size(result.rows)
                 self._check_room(size)
-            except QuestionError:
-                # Another Execute asks again; unless ``fresh`` is set, the paid answer comes again free of charge.
-                portal.result = None
-                raise
-            portal.size = size
+                portal.size = size
+        rows = portal.take(result, most if most > 0 else None)
         reply += b"".join(data_row(row, result.fields, portal.formats) for row in rows)
-        portal.sent = end
-        if end == len(result.rows):
-            portal.result, portal.sent, portal.size = Result(result.tag, result.fields), 0, 0  # what was sent is gone
         if not result.tag:
             return reply + message(b"I")
         # PortalSuspended: the client gets the next rows by another Execute.
-        return reply + (message(b"s") if end < len(result.rows) else message(b"C", texts(result.tag)))
+        return reply + (message(b"s") if portal.taken else message(b"C", texts(result.tag)))
 
     # statements
 
@@ -327,17 +320,14 @@ class PgConnection:
         declaration = declared(text)
         if declaration is None:
             raise QuestionError("A cursor is declared so: DECLARE name CURSOR FOR SELECT …")
-        if len(self.cursors) >= _MOST_CURSORS:
-            raise QuestionError(f"A connection may keep {_MOST_CURSORS} cursors.", "Close some first.")
         name, held, question = declaration
-        if first_word(question) == "DECLARE":  # of a cursor of a cursor of a cursor …
+        if first_word(question) not in _QUESTIONS:
             raise QuestionError("A cursor is for a SELECT.")
+        self._check_place(name)
         result = await self._run(question, parameters)
-        if not result.fields:
-            raise QuestionError("A cursor is for a SELECT.")
         size = _size(result.rows)
         self._check_room(size)
-        self.cursors[name] = Cursor(result, held, size)
+        self.portals[name] = Portal(question, parameters, held=held, result=result, size=size)
         return Result("DECLARE CURSOR", notices=result.notices)
 
     def _fetch(self, word: str, text: str, *, describe: bool) -> Result:
@@ -346,14 +336,13 @@ class PgConnection:
         if fetch is None:
             raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
         name, count = fetch
-        cursor = _named(self.cursors, name, "cursor")
+        cursor = _named(self.portals, name, "cursor")
+        result = cursor.result or Result("")
+        fields = result.fields if word == "FETCH" else ()
         if describe:
-            return Result("", cursor.result.fields if word == "FETCH" else ())
-        rows = cursor.result.rows[cursor.taken :][:count]
-        cursor.taken += len(rows)
-        if word == "MOVE":
-            return Result(f"MOVE {len(rows)}")
-        return Result(f"FETCH {len(rows)}", cursor.result.fields, rows)
+            return Result("", fields)
+        rows = cursor.take(result, count)
+        return Result(f"{word} {len(rows)}", fields, rows if fields else ())
 
     async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
         text, question_terms = await self._question(text)
@@ -393,7 +382,7 @@ class PgConnection:
         for name, rival in (("accuracy", "epsilon"), ("epsilon", "accuracy")):
             if name in stated and rival not in stated:  # what a question says itself goes before what was set for all
                 term_texts.pop(rival, None)
-        if first_word(text) not in {"", "SELECT", "WITH", "FROM"}:  # no price would help
+        if first_word(text) not in _QUESTIONS:  # no price would help
             raise QuestionError(STATEMENTS)
         if "epsilon" not in term_texts and "accuracy" not in term_texts:
             raise QuestionError(
@@ -444,18 +433,14 @@ class PgConnection:
             self.settings = dict(self.first)
             self.statements.clear()
             self.portals.clear()
-            self.cursors.clear()
         elif word == "RESET":
             name = rest(text).lower()
             if name == "all":
                 self.settings = dict(self.first)
             elif name.startswith("hush."):
-                self._set(name, self.first.get(check_name(name)))
+                self._set(name, None)
         elif word == "CLOSE":
-            self.cursors.pop(cursor_name(rest(text)), None)
-        if not self.in_transaction:
-            # Cursors without HOLD end with their transaction.
-            self.cursors = {name: cursor for name, cursor in self.cursors.items() if cursor.held}
+            self.portals.pop(cursor_name(rest(text)), None)
         return Result(_TAGS[word])
 
     async def _data_sets(self) -> list[dict[str, Any]]:
@@ -473,9 +458,9 @@ def _named(kept: Mapping[str, Kept], name: str, what: str) -> Kept:
 def answer_fields(explanation: Explanation) -> tuple[ResultColumn, ...]:
     """Return the columns of the answer that an explanation is about: each noisy one with its error beside it."""
     fields = []
-    for name, output in explanation.plan.question.outputs:
-        fields.append(ResultColumn.of(name, output.type.kind))
-        if errs(explanation.plan, output):
+    for name, kind, noisy in explanation.columns():
+        fields.append(ResultColumn.of(name, kind))
+        if noisy:
             fields.append(ResultColumn.of(f"{name}_error", Kind.DECIMAL))
     return tuple(fields)
 

@@ -17,10 +17,11 @@ import secrets
 import socket
 import ssl
 import struct
-from collections.abc import Mapping
 
 from hush.core import HushError
 from hush.ledger import Role
+from hush.server.auth.people import Person
+from hush.server.errors import ServiceError
 from hush.server.pgwire import messages
 from hush.server.pgwire.catalogue import PARAMETERS
 from hush.server.pgwire.connection import PgConnection
@@ -39,6 +40,10 @@ _STRANGERS, _STRANGERS_EACH = 100, 40
 """How many connections may be signing in, in all and from one address; they do not count as signed-in ones."""
 _GONE = "The service is ending."
 _WRONG = "Sign in with your name and a token of yours as the password."
+
+
+class _FatalError(Exception):
+    """The connection ends, with a text and its SQLSTATE."""
 
 
 class PgServer:
@@ -91,11 +96,15 @@ class PgServer:
         try:
             await self._talk(reader, writer)
             await writer.drain()
+        except _FatalError as refusal:
+            writer.write(_fatal(*refusal.args))
         except MessageError:
             writer.write(
                 _fatal(f"This is no message of the protocol, or one beyond {messages.LONGEST} bytes.", "08P01")
             )
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
+        except HushError as error:
+            writer.write(_fatal(str(error), "53300" if isinstance(error, ServiceError) else "22023"))
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError):
             pass
         except asyncio.CancelledError:
             writer.write(_fatal(_GONE, "57P01"))
@@ -113,42 +122,33 @@ class PgServer:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = _address(writer)
         if not self._strangers.enter(address):
-            writer.write(_fatal("Too many connections are about to sign in; try again soon.", "53300"))
-            return
+            raise _FatalError("Too many connections are about to sign in; try again soon.", "53300")
         try:
             async with asyncio.timeout(_SIGN_IN):
-                token, options = await self._sign_in(reader, writer)
-            person = None if token is None else await asyncio.to_thread(self._service.people.token, token)
+                signed_in = await self._sign_in(reader, writer)
         finally:
             self._strangers.leave(address)
-        if token is None or person is None:
+        if signed_in is None:
             return
+        person, token, options = signed_in
         if len(self._keys) >= _MOST:
-            writer.write(_fatal("Too many connections; try again soon.", "53300"))
-            return
+            raise _FatalError("Too many connections; try again soon.", "53300")
         if sum(connection.analyst.name == person.name for connection in self._keys.values()) >= _EACH:
-            writer.write(_fatal(f"You have {_EACH} connections; close some.", "53300"))
-            return
+            raise _FatalError(f"You have {_EACH} connections; close some.", "53300")
         # The secret of cancel requests (BackendKeyData), which come on connections of their own.
         key = secrets.randbelow(2**31), secrets.randbelow(2**31)
         turn = self._turns.setdefault(person.name, asyncio.Lock())
         conversation = PgConnection(
             PersonalService(self._service, person), turn, self._kept, session=f"door-{secrets.token_hex(12)}"
         )
-        try:
-            conversation.first = from_start(options)
-            conversation.settings = dict(conversation.first)
-        except HushError as error:
-            writer.write(_fatal(str(error), "22023"))
-            return
+        conversation.first = from_start(options)
+        conversation.settings = dict(conversation.first)
         self._keys[key] = conversation
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are in one
         self._talking[task] = conversation
         try:
             for name, value in PARAMETERS.items():
-                if name in {"search_path", "max_identifier_length", "transaction_isolation"}:
-                    continue
                 writer.write(message(b"S", texts(name, value)))
             writer.write(message(b"K", struct.pack("!II", *key)) + conversation.ready())
             await writer.drain()
@@ -160,23 +160,21 @@ class PgServer:
                 # At every message: a revocation holds at once for open connections, too.
                 still = await asyncio.to_thread(self._service.people.token, token)
                 if still is None or Role.ANALYST not in still.roles:  # revoked or expired since, as in the API
-                    writer.write(_fatal(_WRONG, "28000"))
-                    return
+                    raise _FatalError(_WRONG, "28000")
                 conversation.analyst = PersonalService(self._service, still)
                 writer.write(await conversation.hear(kind, content))
                 async with asyncio.timeout(_STALLED):  # a client that takes nothing does not keep its rows here
                     await writer.drain()
                 if self._ending:
-                    writer.write(_fatal(_GONE, "57P01"))
-                    return
+                    raise _FatalError(_GONE, "57P01")
         finally:
             del self._keys[key]
             conversation.close()
 
     async def _sign_in(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> tuple[str | None, dict[str, str]]:
-        """Return the token and the options of a client, after TLS; no token if it is refused or only cancels."""
+    ) -> tuple[Person, str, dict[str, str]] | None:
+        """Return a client's person, token and options, after TLS; None if it only cancels."""
         secured = False
         while True:
             # The first message has no type.
@@ -202,31 +200,20 @@ class PgServer:
                 if conversation is not None and conversation.request:
                     with contextlib.suppress(HushError):
                         conversation.analyst.cancel(conversation.request)
-                return None, {}
+                return None
             break
         # The upper half is the major version; a newer minor version is negotiated below.
         if code >> 16 != _VERSION >> 16:
-            writer.write(_fatal("Only version 3.0 of the protocol is spoken here.", "08P01"))
-            return None, {}
+            raise _FatalError("Only version 3.0 of the protocol is spoken here.", "08P01")
         if not secured and not self._clear:
-            writer.write(_fatal("Connect with TLS: sslmode=require.", "28000"))
-            return None, {}
+            raise _FatalError("Connect with TLS: sslmode=require.", "28000")
         options: dict[str, str] = {}
         while content.more and (name := content.text()):
             options[name] = content.text()
         newer = [name for name in options if name.startswith("_pq_.")]
         if code != _VERSION or newer:  # the client goes on with what is spoken here
             writer.write(message(b"v", struct.pack("!ii", _VERSION, len(newer)) + texts(*newer)))
-        return await self._identify(options, reader, writer), options
-
-    async def _identify(
-        self, options: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> str | None:
-        try:
-            self._service.rates.check(Rate.PG_CONNECTIONS, _address(writer))
-        except HushError as error:
-            writer.write(_fatal(str(error), "53300"))
-            return None
+        self._service.rates.check(Rate.PG_CONNECTIONS, _address(writer))
         # AuthenticationCleartextPassword: the token is the password, inside TLS or on this machine alone.
         writer.write(message(b"R", struct.pack("!i", 3)))
         await writer.drain()
@@ -237,11 +224,10 @@ class PgServer:
         person = await asyncio.to_thread(self._service.people.token, token)
         if person is None or person.name != options.get("user") or Role.ANALYST not in person.roles:
             self._service.failures.note(options.get("user", ""), _address(writer), "sql door")
-            writer.write(_fatal(_WRONG, "28P01"))
-            return None
+            raise _FatalError(_WRONG, "28P01")
         # AuthenticationOk.
         writer.write(message(b"R", struct.pack("!i", 0)))
-        return token
+        return person, token, options
 
     def _kept(self) -> int:
         return sum(conversation.kept() for conversation in self._keys.values())

@@ -32,9 +32,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
 
 from hush.curator.terms import QuestionOrder, terms_of
 from hush.query.errors import QuestionError, did_you_mean
@@ -84,10 +87,6 @@ _BESIDE = (
     exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.If, exp.Case,
 )  # fmt: skip
 """Expressions with operands of one common type."""
-_WHOLE = (exp.Count, exp.Length, exp.Extract, exp.StrPosition, exp.DateDiff, exp.Year, exp.Month, exp.Day)
-_TEXT = (exp.Lower, exp.Upper, exp.Concat, exp.DPipe, exp.Substring, exp.Trim, exp.Replace, exp.Left, exp.Right)
-_FLOAT = (exp.Avg, exp.Sqrt, exp.Ln, exp.Exp, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance)
-_SAME = (exp.Sum, exp.Max, exp.Min, exp.Median, exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Neg, exp.Paren, exp.Mod)
 
 
 def first_word(text: str) -> str:
@@ -158,8 +157,8 @@ def fetched(text: str) -> tuple[str, int | None] | None:
 
 
 def cursor_name(text: str) -> str:
-    """Return the name of a cursor in lower case and without quotes."""
-    return text.strip('"').lower()
+    """Return the name of a cursor: in quotes as it stands, else in lower case."""
+    return text.strip('"') if text.startswith('"') else text.lower()
 
 
 # settings
@@ -244,17 +243,30 @@ def parameter_types(text: str, data_sets: Sequence[Mapping[str, Any]]) -> dict[i
         for name, kind in shape
     ]
     columns: dict[str, int] = {}
-    for name, oid in pairs:  # 0 for a name with two different types
-        columns[name] = oid if columns.get(name, oid) == oid else 0
+    for name, kind in pairs:  # 0 for a name with two different types
+        columns[name] = kind if columns.get(name, kind) == kind else 0
+    for node in tree.find_all(exp.Column, exp.Literal, exp.Median, exp.Parameter, exp.TimestampTrunc):
+        if isinstance(node, exp.Column) and (oid := columns.get(node.name.lower())):
+            node.type = exp.DataType.build(BY_OID[oid].name, dialect="postgres")
+        elif isinstance(node, exp.Literal) and not node.is_string and not node.is_int:
+            node.type = exp.DType.DECIMAL
+        elif isinstance(node, exp.Median):
+            node.type = exp.DType.DOUBLE
+        elif isinstance(node, exp.Parameter):
+            node.type = exp.DType.NULL
+        elif isinstance(node, exp.TimestampTrunc):
+            node.type = exp.DType.TIMESTAMP
+    with suppress(sqlglot.errors.SqlglotError, RecursionError):
+        annotate_types(tree, dialect="postgres", overwrite_types=False)
     types: dict[int, int] = {}
     for parameter in tree.find_all(exp.Parameter):
         number = parameter.this.name
-        if number.isdigit() and (oid := _type_at(parameter, columns)):
+        if number.isdigit() and (oid := _type_at(parameter)):
             types.setdefault(int(number), oid)
     return dict(sorted(types.items()))
 
 
-def _type_at(parameter: exp.Expression, columns: Mapping[str, int]) -> int:
+def _type_at(parameter: exp.Expression) -> int:
     """Return the type that the place of a parameter asks for; 0 for any."""
     node: Any = parameter
     while isinstance(node.parent, exp.Paren | exp.Neg | exp.Tuple):
@@ -267,46 +279,28 @@ def _type_at(parameter: exp.Expression, columns: Mapping[str, int]) -> int:
     if isinstance(parent, exp.Like | exp.ILike | exp.RegexpLike | exp.RegexpILike | exp.DPipe):
         return messages.TEXT
     if isinstance(parent, exp.Any) or all_of(parent):
-        element_type = _beside(parent, columns)
+        element_type = _beside(parent.parent)
         return BY_OID[element_type].array if element_type else 0
-    return _beside(node, columns)
+    return _beside(parent)
 
 
-def _beside(node: Any, columns: Mapping[str, int]) -> int:
-    """Return the type of the other operands beside a part of an expression; 0 where it is not known."""
-    if not isinstance(node.parent, _BESIDE):
+def _beside(parent: Any) -> int:
+    """Return the common type of the operands of an expression; 0 where it is not known."""
+    if not isinstance(parent, _BESIDE):
         return 0
-    siblings = [operand for operand in node.parent.iter_expressions() if operand is not node]
-    types = [oid for sibling in siblings if (oid := _type_of(sibling, columns))]
-    numbers = types and all(oid in _NUMBERS for oid in types)
-    return max(types) if numbers else types[0] if types else 0  # a wider number has the higher type
+    if "common" not in parent.meta:  # once, however many of the operands are parameters
+        operands = [operand for operand in parent.iter_expressions() if not operand.is_string]
+        types = [oid for operand in operands if (oid := cast_type(operand.type))]
+        numbers = types and all(oid in _NUMBERS for oid in types)
+        # A wider number has the higher type.
+        parent.meta["common"] = max(types) if numbers else types[0] if types else 0
+    common: int = parent.meta["common"]
+    return common
 
 
-def _type_of(node: Any, columns: Mapping[str, int]) -> int:
-    """Return the type of an expression; 0 where it is not known."""
-    if isinstance(node, exp.Column):
-        return columns.get(node.name.lower(), 0)
-    if isinstance(node, exp.Literal):
-        return 0 if node.is_string else messages.WHOLE if node.is_int else messages.NUMERIC
-    if isinstance(node, exp.Boolean):
-        return messages.BOOLEAN
-    if isinstance(node, exp.Cast):
-        return cast_type(node.to)
-    if isinstance(node, exp.TimestampTrunc | exp.DateTrunc):
-        return messages.TIMESTAMP
-    for kinds, oid in ((_WHOLE, messages.WHOLE), (_TEXT, messages.TEXT), (_FLOAT, messages.FLOAT)):
-        if isinstance(node, kinds):
-            return oid
-    if isinstance(node, _SAME):
-        return _type_of(node.this, columns)
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        return max(_type_of(node.this, columns), _type_of(node.expression, columns))
-    return 0
-
-
-def cast_type(kind: exp.DataType) -> int:
-    """Return the number of a type that is written in a cast; 0 for one that is not known here."""
-    name = kind.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
+def cast_type(kind: exp.DataType | None) -> int:
+    """Return the number of a type of the parser's; 0 for one that is not known here."""
+    name = "" if kind is None else kind.sql(dialect="postgres").lower().removeprefix("pg_catalog.").strip('"')
     element, brackets, _ = name.partition("[]")
     element = element.partition("(")[0].strip()
     oid = 0 if element == "regproc" else BESIDE.get(_ALIASES.get(element, element), 0)  # a function by its name

@@ -50,7 +50,7 @@ def test_blocks_do_not_matter(text: str, size: int, quotes: bool, columns: int) 
 def test_neither_does_it_matter_which_blocks_are_regular(text: str, size: int) -> None:
     data = ("x,y,z\n" + text).encode()
     slow = Writer(columns=3, separator=",")
-    slow._regular = slow._bare = lambda *_, **__: None
+    slow._regular = lambda *_, **__: None
     blocks = [data[at : at + size] for at in range(0, len(data), size)]
     assert cells(b"".join(slow.lines(blocks))) == read(data, size=size)
 
