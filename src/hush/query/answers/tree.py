@@ -19,15 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import NamedTuple
 
+from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
 from hush.query.relations import Frame, Named, sources, used
 from hush.query.types import Kind, Type
 
+MOST_TABLES = 2000
 INTEGER, DECIMAL = Type(Kind.INTEGER), Type(Kind.DECIMAL)
 RANKS = frozenset({"rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile"})
 
@@ -239,6 +241,13 @@ def walk(table: AnswerTable) -> Iterator[AnswerTable]:
     yield table
     for source in sources(table):
         yield from walk(source)
+
+
+def within_limit(table: AnswerTable) -> AnswerTable:
+    """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
+    if next(islice(walk(table), MOST_TABLES, None), None) is not None:
+        raise QuestionError(f"The question puts more than {MOST_TABLES:,} tables of answers together.", "Ask for less.")
+    return table
 
 
 def _named(name: str, type_: Type, noise: object) -> AnswerColumnName:

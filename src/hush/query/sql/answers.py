@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
 
 from hush.query.answers.tree import (
     AnswerColumnName,
@@ -37,17 +36,16 @@ from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
 from hush.query.relations import Named, pruned, sources, used, with_sources
 from hush.query.released import for_engine, noisy
-from hush.query.sql.dialects import notes_of
+from hush.query.sql.dialects import collation_notes
 from hush.query.sql.names import Answers, Context
 
-MOST_TABLES = 2000
 
-
-def level(question: Question, names: Sequence[str], context: Context) -> AnswerTable:
-    """Return the answer table of a question without outputs: its keys and aggregates, by these names.
+def level(question: Question, named: Sequence[Column], context: Context) -> AnswerTable:
+    """Return the answer table of a question without outputs: its keys and aggregates, in columns of these names.
 
     The question reads no other columns than it needs.
     """
+    names = [column.name for column in named]
     expressions: list[Expression | None] = [key for _, key in question.keys]
     released = [Released("key", index, key.type) for index, (_, key) in enumerate(question.keys)]
     for index, aggregate in enumerate(question.aggregates):
@@ -55,7 +53,8 @@ def level(question: Question, names: Sequence[str], context: Context) -> AnswerT
         released.append(Released("aggregate", index, aggregate.type))
     relation, outputs = pruned(question.relation, used(expressions)), tuple(zip(names, released, strict=True))
     question = replace(question, relation=relation, outputs=outputs)
-    question = replace(question, notes=notes_of(question, context.dialect))
+    if context.dialect == "tsql":
+        question = replace(question, notes=collation_notes(question))
     columns = [AnswerColumnName(name=name, type=r.type, noisy=r.source == "aggregate") for name, r in outputs]
     for number, known in enumerate(context.questions):
         # equal questions are asked, and paid for, once; names of outputs may differ
@@ -93,11 +92,11 @@ def levels(
     sources: list[AnswerTable] = []
     for key_set in sets:
         own = [columns[place] for place in (*key_set, *range(keys, len(columns)))]
-        names = [context.fresh(column.name) for column in own]
-        table = level(replace(question, keys=tuple(question.keys[key] for key in key_set)), names, context)
+        fresh = [Column(context.fresh(column.name), column.type) for column in own]
+        table = level(replace(question, keys=tuple(question.keys[key] for key in key_set)), fresh, context)
         # keys that are not in this level are NULL, as ROLLUP says
         meaning: dict[str, Expression] = {column.name: Literal(None, column.type) for column in columns[:keys]}
-        meaning |= {column.name: Column(name, column.type) for column, name in zip(own, names, strict=True)}
+        meaning |= {column.name: column_here for column, column_here in zip(own, fresh, strict=True)}
         for part, column in parts.items():
             meaning[column.name] = _at_level(part, meaning)
         meaning |= {name: constant(Fraction(int(key not in key_set))) for key, name in enumerate(grouping)}
@@ -129,7 +128,6 @@ def select_results(
 ) -> Answers:
     """Return the results of a SELECT: ORDER BY and LIMIT, and equal rows once if DISTINCT says so."""
     limit, offset = cut
-    table = within_limit(table)
     names: list[tuple[str, str]] = []
     columns: list[Named] = []
     for label, output in outputs:
@@ -147,13 +145,6 @@ def select_results(
     if order or limit is not None or offset:
         table = Sorted(source=table, order=order, limit=limit, offset=offset)
     return Answers(table if distinct else Computed(source=table, columns=tuple(columns)), names)
-
-
-def within_limit(table: AnswerTable) -> AnswerTable:
-    """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
-    if next(islice(walk(table), MOST_TABLES, None), None) is not None:
-        raise QuestionError(f"The question puts more than {MOST_TABLES:,} tables of answers together.", "Ask for less.")
-    return table
 
 
 def row_keys(table: AnswerTable) -> frozenset[str] | None:

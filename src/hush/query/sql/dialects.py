@@ -570,10 +570,8 @@ def castable(node: exp.Expr, value: Expression, op: Op, dialect: str, *, noisy: 
     return value
 
 
-def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
-    """Return notes on known differences from the dialect that are too common to refuse."""
-    if dialect != "tsql":
-        return ()
+def collation_notes(question: Question) -> tuple[str, ...]:
+    """Return a note on how SQL Server compares texts, which is too common to refuse."""
     read = [type_ for scan in scans(question.relation) for *_, type_ in scan.columns]
     if not any(type_.kind is Kind.TEXT for type_ in read):
         return ()

@@ -110,7 +110,9 @@ def is_aggregate(node: object) -> bool:
 
 
 def record_of(node: exp.Expr) -> AggregateFunction | None:
-    """Return the record of the aggregate that a node calls."""
+    """Return the record of the aggregate that a node calls, perhaps inside FILTER and OVER."""
+    while isinstance(node, exp.Filter | exp.Window):
+        node = node.this
     return _NAMES.get(str(node.this).upper()) if isinstance(node, exp.Anonymous) else _CLASSES.get(type(node))
 
 
@@ -158,17 +160,8 @@ def template(text: str) -> exp.Expr:
 
 def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
     """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
-    record = record_of(innermost(node))
-    if record is None or not record.rewrite:
-        return None
-    return put_into(record.rewrite, record.parameters, node)
-
-
-def innermost(node: exp.Expr) -> exp.Expr:
-    """Return the call inside FILTER and OVER."""
-    while isinstance(node, exp.Filter | exp.Window):
-        node = node.this
-    return node
+    record = record_of(node)
+    return put_into(record.rewrite, record.parameters, node) if record is not None and record.rewrite else None
 
 
 def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.Expr:

@@ -119,7 +119,7 @@ def part_of(node: exp.Table, parts: Parts) -> Part | None:
 def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
     """Return the scope of a SELECT: its sources, joined and filtered."""
     scope, conditions = from_items(select, context, parts)
-    return filtered(scope, conditions, context)
+    return filtered(scope, conditions, context) if conditions else scope
 
 
 def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scope, list[exp.Expr]]:

@@ -28,6 +28,7 @@ from hush.query.answers.tree import (
     Windowed,
     columns_of,
     noisy_names,
+    within_limit,
 )
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
@@ -46,7 +47,7 @@ from hush.query.sql.allow_list import (
     refuse,
     shown,
 )
-from hush.query.sql.answers import level, levels, row_keys, select_results, within_limit
+from hush.query.sql.answers import level, levels, row_keys, select_results
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
@@ -164,7 +165,6 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     if node.args.get("distinct") is not None:
         select, distinct = _without_distinct(node, over_answers=over_answers)
     check_select(select, qualify=True)
-    _check_outputs(len(select.expressions))
     windows = Windows(select, context, parts)
     names: _OverRows | _Regrouping | _Released
     if over_answers:
@@ -174,14 +174,11 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         if where is not None:
             table = Qualified(source=values.beside(table), condition=where)
         items = expanded(select, scope)
-        _check_outputs(len(items))
         grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
         if grouped or any(_aggregates_outside_windows(item.node) for item in items):
             names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
         else:
             names = _OverRows(context, scope, windows)
-        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
-        table = names.table(table) if isinstance(names, _Regrouping) else table
     else:
         scope = from_clause(select, context, parts)
         if not scope.private:
@@ -191,28 +188,12 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
             )
         items = projections(select)
         names = _Released(select, items, Rows(context, scope), windows)
-        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
-        table = names.table([*(output for _, output in outputs), having, qualify, *(each.by for each in order)])
-    # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
-    if windows.asked:
-        table = windows.beside(table)
-    if having is not None:
-        table = Qualified(source=table, condition=having)
-    if windows.made:
-        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
-    if qualify is not None:
-        table = Qualified(source=table, condition=qualify)
-    return select_results(table, outputs, order, _cut(select, names), context, distinct=distinct)
-
-
-def _clauses_of(
-    select: exp.Select, items: Sequence[Projection], names: _OverRows | _Regrouping | _Released, windows: Windows
-) -> tuple[list[Named], Expression | None, Expression | None, tuple[Ordering, ...]]:
-    """Return the results of a SELECT, and HAVING, QUALIFY and ORDER BY; its names note all aggregates and windows."""
+    if len(items) > MAX_OUTPUTS:
+        raise QuestionError(f"The question has {len(items)} results; the limit is {MAX_OUTPUTS}.")
+    # all expressions first: they note which aggregates and windows there are. A result may name earlier ones; over
+    # answers without GROUP BY, any other
     aliases = {item.name.casefold(): item.node for item in items if item.named}
-    # a result may name earlier ones; over answers without GROUP BY, any other
-    if isinstance(names, _OverRows):
-        names.aliases = aliases
+    names.aliases = aliases if isinstance(names, _OverRows) else {}
     outputs: list[Named] = []
     for item in items:
         outputs.append((item.name, names.convert(item.node)))
@@ -225,8 +206,22 @@ def _clauses_of(
     if len(windows.made) > before or used([having]) & set(windows.made.values()):
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
     qualify = names.condition_of(select, "qualify")
-    names.aliases_first = True
-    return outputs, having, qualify, _ordered(select, items, names)
+    order = _ordered(select, items, names)
+    limit, offset = (_rows_of(select.args.get(name), names) for name in ("limit", "offset"))
+    if isinstance(names, _Released):
+        table = names.table(outputs, [having, qualify], order)
+    elif isinstance(names, _Regrouping):
+        table = names.table(table)
+    # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
+    if windows.asked:
+        table = windows.beside(table)
+    if having is not None:
+        table = Qualified(source=table, condition=having)
+    if windows.made:
+        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
+    if qualify is not None:
+        table = Qualified(source=table, condition=qualify)
+    return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -264,11 +259,6 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
     ordinals = [exp.Literal.number(number) for number in range(1, len(select.expressions) + 1)]
     plain.set("group", exp.Group(expressions=ordinals))
     return plain, False
-
-
-def _check_outputs(count: int) -> None:
-    if count > MAX_OUTPUTS:
-        raise QuestionError(f"The question has {count} results; the limit is {MAX_OUTPUTS}.")
 
 
 def check_rows_as_units(relation: Relation, schema: Schema) -> None:
@@ -313,8 +303,10 @@ class _Released(Grouped):
             self._columns = [Column(self.context.fresh(name), key.type.or_null()) for name, key in self._named_keys]
             self._grouping = [self.context.fresh("grouping") for _ in self.keys]
 
-    def table(self, expressions: Sequence[Expression | None]) -> AnswerTable:
-        """Return the table of what is released; the expressions of the question read no other columns.
+    def table(
+        self, outputs: Sequence[Named], conditions: list[Expression | None], order: Sequence[Ordering]
+    ) -> AnswerTable:
+        """Return the table of what is released; all that the question computes reads no other columns.
 
         From there on everything is as over answers. So a question without an aggregate or key is refused here, and so
         is one whose results would read a column of rows.
@@ -323,10 +315,12 @@ class _Released(Grouped):
             raise _no_aggregate()
         relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
         check_rows_as_units(relation, self.context.schema)
-        computed = [*self._parts.values(), *(column for _, column in self.windows.asked.values())]
-        names = {column.name for column in (*columns, *computed)}.union(self._grouping, self.windows.made.values())
-        of_windows = [expression for window in self.windows.made for expression in window.expressions]
-        if used([*expressions, *of_windows]) - names:
+        read = used([*dict(outputs).values(), *conditions, *(ordering.by for ordering in order)])
+        for window in self.windows.made:
+            read |= used(window.expressions)
+        for column in (*columns, *self._parts.values(), *(column for _, column in self.windows.asked.values())):
+            read -= {column.name}
+        if read.difference(self._grouping, self.windows.made.values()):
             raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
         question = Question(
             data=self.context.schema.data,
@@ -336,7 +330,7 @@ class _Released(Grouped):
             outputs=(),
         )
         if self._sets is None:
-            return level(question, [column.name for column in columns], self.context)
+            return level(question, columns, self.context)
         return levels(question, self._sets, columns, self._grouping, self._parts, self.context)
 
     def convert(self, node: object) -> Expression:
@@ -483,7 +477,7 @@ class _Regrouping(Grouped):
 
 
 def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _OverRows) -> tuple[Ordering, ...]:
-    """Return ORDER BY; in it a number is a result, and ALL every result in turn."""
+    """Return ORDER BY; in it a number is a result, ALL every result in turn, and results are named before columns."""
     clause = query.args.get("order")
     if clause is None:
         return ()
@@ -506,15 +500,10 @@ def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _Ov
     return tuple(orderings)
 
 
-def _cut(query: exp.Query, names: Converter) -> tuple[int | None, int]:
-    """Return LIMIT, if there is one, and OFFSET."""
-    clauses = (query.args.get(name) for name in ("limit", "offset"))
-    limit, offset = (None if clause is None else _rows_of(clause, names) for clause in clauses)
-    return limit, offset or 0
-
-
-def _rows_of(clause: exp.Expr, names: Converter) -> int:
+def _rows_of(clause: exp.Expr | None, names: Converter) -> int | None:
     """Return the number of rows that LIMIT, OFFSET, FETCH FIRST 3 ROWS ONLY or FETCH FIRST ROW ONLY names."""
+    if clause is None:
+        return None
     if isinstance(options := clause.args.get("limit_options"), exp.LimitOptions):
         only(options, "rows")
     only(clause, "direction", "count", "expression", "limit_options")
@@ -657,6 +646,7 @@ def _joined(
         table = Matched(left=joined, right=table, on=tuple((b, a) for a, b in pairs), how="left")
     else:
         table = Matched(left=table, right=joined, on=tuple(pairs), how=side.lower() or "inner")
+    table = within_limit(table)
     for test in further:
         table = Qualified(source=table, condition=test)
     return table, replace(beside(first, second, scan_of(table), condition, side), settled=True)
@@ -692,8 +682,8 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
-        order, (limit, offset) = _ordered(query, items, rows), _cut(query, rows)
-        union.table = Sorted(source=union.table, order=order, limit=limit, offset=offset)
+        limit, offset = (_rows_of(query.args.get(name), rows) for name in ("limit", "offset"))
+        union.table = Sorted(source=union.table, order=_ordered(query, items, rows), limit=limit, offset=offset or 0)
     return union
 
 
