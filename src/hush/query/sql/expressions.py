@@ -126,7 +126,7 @@ def has_window(node: exp.Expr) -> bool:
     return isinstance(node, exp.Window) or (not isinstance(node, exp.Query) and any(map(has_window, children(node))))
 
 
-def arguments_of(node: exp.Expr, slots: tuple[str, ...], count: int) -> list[exp.Expr]:
+def arguments_of(node: exp.Expr, count: int, slots: tuple[str, ...] = ("this", "expression")) -> list[exp.Expr]:
     """Return the arguments of a call, which stand in these slots of its node, and must be of this number."""
     if isinstance(node, exp.Anonymous):
         only(node, "this", "expressions")
@@ -138,17 +138,6 @@ def arguments_of(node: exp.Expr, slots: tuple[str, ...], count: int) -> list[exp
         raise QuestionError(f"{shown(node)} needs an argument.", "Name a column.")
     if len(arguments) != count:
         raise QuestionError(f"{called(node)} takes {wanted_arguments(count, count)}; got {len(arguments)}.")
-    return arguments
-
-
-def aggregate_arguments(node: exp.Expr, count: int) -> list[exp.Expr]:
-    """Return the arguments of an aggregate, without DISTINCT."""
-    arguments = arguments_of(node, ("this", "expression"), count)
-    if arguments and isinstance(arguments[0], exp.Distinct):
-        raise QuestionError(
-            f"DISTINCT is supported in COUNT, SUM, AVG, MIN and MAX, of one argument; got {shown(node)}.",
-            "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
-        )
     return arguments
 
 
@@ -170,7 +159,7 @@ def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.
     while isinstance(inner, exp.Filter | exp.Window):
         around.append(inner)
         inner = inner.this
-    arguments = dict(zip(parameters, aggregate_arguments(inner, len(parameters)), strict=True))
+    arguments = dict(zip(parameters, arguments_of(inner, len(parameters)), strict=True))
     text = shown(node)
 
     def put_in(child: exp.Expr) -> exp.Expr:
@@ -415,7 +404,7 @@ def _call(to: Converter, node: exp.Expr) -> Expression:
 @_reads(*(key for key in _REWRITTEN if not isinstance(key, str)))
 def _rewritten(to: Converter, node: exp.Expr) -> Expression:
     rewrite = _REWRITTEN[str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node)]
-    nodes = arguments_of(node, rewrite.slots, len(rewrite.parameters))
+    nodes = arguments_of(node, len(rewrite.parameters), rewrite.slots)
     arguments = {name: to.convert(argument) for name, argument in zip(rewrite.parameters, nodes, strict=True)}
     return _Template(to.context, arguments).convert(template(rewrite.text))
 

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter, itemgetter
 
 from sqlglot import exp
 
@@ -207,7 +208,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
     qualify = names.condition_of(select, "qualify")
     order = _ordered(select, items, names)
-    limit, offset = (_rows_of(select.args.get(name), names) for name in ("limit", "offset"))
+    limit, offset = _rows_of(select.args.get("limit"), names), _rows_of(select.args.get("offset"), names)
     if isinstance(names, _Released):
         table = names.table(outputs, [having, qualify], order)
     elif isinstance(names, _Regrouping):
@@ -315,12 +316,12 @@ class _Released(Grouped):
             raise _no_aggregate()
         relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
         check_rows_as_units(relation, self.context.schema)
-        read = used([*dict(outputs).values(), *conditions, *(ordering.by for ordering in order)])
+        expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
         for window in self.windows.made:
-            read |= used(window.expressions)
-        for column in (*columns, *self._parts.values(), *(column for _, column in self.windows.asked.values())):
-            read -= {column.name}
-        if read.difference(self._grouping, self.windows.made.values()):
+            expressions += window.expressions
+        computed = [*columns, *self._parts.values(), *map(itemgetter(1), self.windows.asked.values())]
+        known = {*map(attrgetter("name"), computed), *self._grouping, *self.windows.made.values()}
+        if used(expressions) - known:
             raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
         question = Question(
             data=self.context.schema.data,
@@ -601,18 +602,14 @@ def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
     columns = [exp.column(exp.to_identifier(name, quoted=True), table=alias.copy()) for name in names]
     # a question needs a private table; with public keys alone it costs nothing (`at_price`)
     private = next(table.name for table in context.schema.tables.values() if not table.public)
-    rows = exp.Table(
-        this=exp.to_identifier(private, quoted=True), alias=exp.TableAlias(this=exp.to_identifier("_rows"))
-    )
-    # all columns, so that rows which agree on those that are read stay apart; after LEFT JOIN NULL is a key, too, and
-    # the row of NULLs alone that it adds is left out
-    keys = exp.Select(expressions=columns, group=exp.Group(expressions=[column.copy() for column in columns]))
-    keys.set("from_", exp.From(this=rows))
+    rows = exp.alias_(exp.Table(this=exp.to_identifier(private, quoted=True)), "_rows", table=True)
     public = node.copy()
     public.set("alias", exp.TableAlias(this=alias.copy()))
-    keys.set("joins", [exp.Join(this=public, side="LEFT", on=exp.true())])
-    keys.set("having", exp.Having(this=exp.or_(*(column.copy().is_(exp.null()).not_() for column in columns))))
-    return exp.Subquery(this=keys, alias=exp.TableAlias(this=alias))
+    # all columns, so that rows which agree on those that are read stay apart; after LEFT JOIN NULL is a key, too, and
+    # the row of NULLs alone that it adds is left out
+    keys = exp.select(*columns).from_(rows).join(public, on=exp.true(), join_type="LEFT").group_by(*columns)
+    keys = keys.having(exp.or_(*(column.is_(exp.null()).not_() for column in columns)))
+    return keys.subquery(exp.TableAlias(this=alias))
 
 
 def _joined(
@@ -682,7 +679,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
-        limit, offset = (_rows_of(query.args.get(name), rows) for name in ("limit", "offset"))
+        limit, offset = _rows_of(query.args.get("limit"), rows), _rows_of(query.args.get("offset"), rows)
         union.table = Sorted(source=union.table, order=_ordered(query, items, rows), limit=limit, offset=offset or 0)
     return union
 
