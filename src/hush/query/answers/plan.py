@@ -231,7 +231,7 @@ def _refines(fine: Question, coarse: Question) -> bool:
 def widest_error(plan: ComposedPlan, name: str) -> float | None:
     """Return the widest half-width of a column that is made of counts and sums, row by row; None if it is not known."""
     question, widths = plan.question, []
-    outputs = {number: [output for _, output in each.outputs] for number, each in enumerate(question.questions)}
+    outputs = {number: dict(each.outputs) for number, each in enumerate(question.questions)}
 
     def known(table: AnswerTable) -> Meanings:
         return meanings(table, list(map(known, sources(table))), outputs)

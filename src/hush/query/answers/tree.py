@@ -277,18 +277,21 @@ None stands for more than one group of one question.
 """
 
 
-def meanings(table: AnswerTable, inside: Sequence[Meanings], outputs: Mapping[int, Sequence[Expression]]) -> Meanings:
+def meanings(
+    table: AnswerTable, inside: Sequence[Meanings], outputs: Mapping[int, Mapping[str, Expression]]
+) -> Meanings:
     """Return the meaning of each column of a table, given those of its sources and the outputs of the questions."""
     match table:
         case Asked():
-            released = outputs[table.question]
+            released: dict[str, Expression] = dict(outputs[table.question])
             if table.added_up is not None:
                 places = [("key", key) for key in table.added_up]
-                places += [("aggregate", index) for index in range(len(table.columns) - len(places))]
-                pairs = zip(places, table.columns, strict=True)
-                released = [Released(source, index, column.type) for (source, index), column in pairs]
-            named = zip(table.columns, released, strict=False)
-            return {column.name: {0: Meaning(table.question, table.added_up, output)} for column, output in named}
+                summed = [column for column in table.columns if column.name not in released]
+                places += [("aggregate", index) for index in range(len(summed) - len(places))]
+                for (source, index), column in zip(places, summed, strict=True):
+                    released[column.name] = Released(source, index, column.type)
+            names = (column.name for column in table.columns)
+            return {name: {0: Meaning(table.question, table.added_up, released[name])} for name in names}
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():
@@ -319,7 +322,7 @@ def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning 
         if len(single) == len(columns):
             first, *_ = single.values()
             optional = any(each.optional for each in single.values())
-            always = all(each.always for each in single.values()) and (not optional or _null_of_null(expression))
+            always = all(each.always for each in single.values()) and (not optional or null_of_null(expression))
             over = with_columns(expression, {name: each.expression for name, each in single.items()})
             meant[part] = Meaning(first.question, first.added_up, over, optional, always)
     return meant
@@ -328,10 +331,10 @@ def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning 
 _SKIPPING_NULL = {Op.AND, Op.OR, Op.CASE, Op.COALESCE, Op.LEAST, Op.GREATEST}
 
 
-def _null_of_null(expression: Expression) -> bool:
+def null_of_null(expression: Expression) -> bool:
     """Return whether an expression is surely NULL where its columns are."""
     if not isinstance(expression, Call):
         return isinstance(expression, Column) or is_null(expression)
     if expression.op in {Op.IS_NULL, Op.NULL_IF}:
-        return expression.op is Op.NULL_IF and _null_of_null(expression.arguments[0])
-    return (all if expression.op in _SKIPPING_NULL else any)(map(_null_of_null, expression.arguments))
+        return expression.op is Op.NULL_IF and null_of_null(expression.arguments[0])
+    return (all if expression.op in _SKIPPING_NULL else any)(map(null_of_null, expression.arguments))

@@ -32,11 +32,10 @@ from hush.query.answers.tree import (
     within_limit,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
+from hush.query.expressions import Column, Expression, Literal, Op, columns_in
 from hush.query.functions import call, constant
 from hush.query.question import Aggregate, Ordering, Question
 from hush.query.relations import Named, Relation, Scan, scans, used
-from hush.query.released import for_engine
 from hush.query.schema import Schema
 from hush.query.sql.allow_list import (
     STATEMENTS,
@@ -296,8 +295,6 @@ class _Released(Grouped):
         self._aggregates: dict[Aggregate, Column] = {}
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
-        self._parts: dict[Call, Column] = {}
-        """Where there are several, functions that an engine computes."""
         if self._sets is None:
             self._columns = [Column(self.context.fresh(name), key.type) for name, key in self._named_keys]
         else:
@@ -319,7 +316,7 @@ class _Released(Grouped):
         expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
         for window in self.windows.made:
             expressions += window.expressions
-        computed = [*columns, *self._parts.values(), *map(itemgetter(1), self.windows.asked.values())]
+        computed = [*columns, *map(itemgetter(1), self.windows.asked.values())]
         known = {*map(attrgetter("name"), computed), *self._grouping, *self.windows.made.values()}
         if used(expressions) - known:
             raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
@@ -332,16 +329,7 @@ class _Released(Grouped):
         )
         if self._sets is None:
             return level(question, columns, self.context)
-        return levels(question, self._sets, columns, self._grouping, self._parts, self.context)
-
-    def convert(self, node: object) -> Expression:
-        """Return an expression over released columns; with several lists of keys, an engine's functions are columns."""
-        expression = super().convert(node)
-        if self._sets is None or not isinstance(expression, Call) or not for_engine(expression):
-            return expression
-        if expression not in self._parts:
-            self._parts[expression] = Column(self.context.fresh("part"), expression.type.or_null())
-        return self._parts[expression]
+        return levels(question, self._sets, columns, self._grouping, self.context)
 
     def key(self, index: int) -> Expression:
         return self._columns[index]
