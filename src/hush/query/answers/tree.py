@@ -290,8 +290,10 @@ def meanings(
                 places += [("aggregate", index) for index in range(len(summed) - len(places))]
                 for (source, index), column in zip(places, summed, strict=True):
                     released[column.name] = Released(source, index, column.type)
-            names = (column.name for column in table.columns)
-            return {name: {0: Meaning(table.question, table.added_up, released[name])} for name in names}
+            return {
+                column.name: {0: Meaning(table.question, table.added_up, released[column.name])}
+                for column in table.columns
+            }
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():
@@ -304,9 +306,9 @@ def meanings(
         left_out = isinstance(table, Matched) and table.how in ({"full"}, {"left", "full"})[number]
         names = side if isinstance(table, Matched) else [column.name for column in table.columns]
         for name, known in zip(names, side.values(), strict=True):
-            column = columns.setdefault(name, {})
+            meant = columns.setdefault(name, {})
             for part, meaning in (known or {0: None}).items():
-                column[first + part] = meaning and meaning._replace(optional=meaning.optional or left_out)
+                meant[first + part] = meaning and meaning._replace(optional=meaning.optional or left_out)
     return columns
 
 

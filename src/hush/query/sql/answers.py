@@ -58,8 +58,8 @@ def level(question: Question, named: Sequence[Column], context: Context) -> Answ
         # equal questions are asked, and paid for, once; names of outputs may differ
         if (known.relation, known.keys, known.aggregates) == (relation, question.keys, question.aggregates):
             columns = [replace(column, name=n) for column, (n, _) in zip(columns, known.outputs, strict=False)]
-            named = zip(names, (column.column for column in columns), strict=True)
-            return Computed(source=Asked(question=number, columns=tuple(columns)), columns=tuple(named))
+            renamed = zip(names, (column.column for column in columns), strict=True)
+            return Computed(source=Asked(question=number, columns=tuple(columns)), columns=tuple(renamed))
     context.questions.append(question)
     return Asked(question=len(context.questions) - 1, columns=tuple(columns))
 
@@ -235,9 +235,9 @@ def _with_column(table: AnswerTable, expression: Expression, context: Context) -
                 if name not in dict(question.outputs):
                     question = replace(question, outputs=(*question.outputs, (name, output)))
                     context.questions[table.question] = question
-                column = AnswerColumnName(name=name, type=expression.type, noisy=False)
-                others = tuple(other for other in table.columns if other != column)
-                return replace(table, columns=(*others, column)), column.column
+                computed = AnswerColumnName(name=name, type=expression.type, noisy=False)
+                others = tuple(other for other in table.columns if other != computed)
+                return replace(table, columns=(*others, computed)), computed.column
         case Computed():
             source, inner = table.source, _put_in(expression, dict(table.columns))
             if isinstance(inner, Call):
@@ -252,15 +252,17 @@ def _with_column(table: AnswerTable, expression: Expression, context: Context) -
             for source in table.sources:
                 own = dict(zip(names, (column.column for column in columns_of(source)), strict=True))
                 sources_with.append(_with_column(source, with_columns(expression, own), context)[0])
-            column = AnswerColumnName(name=context.fresh("output"), type=expression.type.or_null(), noisy=False)
-            return replace(table, sources=tuple(sources_with), columns=(*table.columns, column)), column.column
+            computed = AnswerColumnName(name=context.fresh("output"), type=expression.type.or_null(), noisy=False)
+            return replace(table, sources=tuple(sources_with), columns=(*table.columns, computed)), computed.column
         case Matched():
-            for side, optional in (("left", table.how == "full"), ("right", table.how in {"left", "full"})):
-                own = {column.name for column in columns_of(getattr(table, side))}
-                # where an outer join leaves a row out, its columns are NULL, and so must be what is made of them
-                if columns_in(expression) <= own and not (optional and not null_of_null(expression)):
-                    source, column = _with_column(getattr(table, side), expression, context)
-                    return replace(table, **{side: source}), column
+            left, right = ({column.name for column in columns_of(side)} for side in (table.left, table.right))
+            # where an outer join leaves a row out, its columns are NULL, and so must be what is made of them
+            if columns_in(expression) <= left and (table.how != "full" or null_of_null(expression)):
+                source, column = _with_column(table.left, expression, context)
+                return replace(table, left=source), column
+            if columns_in(expression) <= right and (table.how == "inner" or null_of_null(expression)):
+                source, column = _with_column(table.right, expression, context)
+                return replace(table, right=source), column
     raise QuestionError(
         "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
         "Compute it in the inner question, from its keys.",

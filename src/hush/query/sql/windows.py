@@ -171,7 +171,6 @@ class Windows:
     made: dict[Window, str] = field(default_factory=dict)
     asked: dict[str, tuple[AnswerTable, Column]] = field(default_factory=dict)
     """By its text, the answer to each subquery that stands for a value."""
-    _inside: bool = False
 
     def value(self, node: exp.Subquery) -> Expression:
         """Return the column that a subquery beside answers becomes."""
@@ -195,13 +194,9 @@ class Windows:
         """Return the column that a window function becomes."""
         if (sums := rewritten_aggregate(node) or spread(node)) is not None:
             return convert(sums)
-        if self._inside:
+        if any(inner is not node for inner in node.find_all(exp.Window)):
             raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
-        self._inside = True
-        try:
-            window = self._window(node, convert)
-        finally:
-            self._inside = False
+        window = self._window(node, convert)
         name = self.made.get(window) or self.context.fresh("window")
         self.made[window] = name
         return meant(node, Column(name, window.type), self.context.dialect)
