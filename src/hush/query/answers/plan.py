@@ -237,7 +237,7 @@ def widest_error(plan: ComposedPlan, name: str) -> float | None:
         return meanings(table, list(map(known, sources(table))), outputs)
 
     for meaning in known(question.table).get(name, {}).values():
-        if meaning is None or not meaning.always:
+        if meaning is None:
             return None
         part, times = plan.parts[meaning.question], 1
         for index, domain in enumerate(part.exact_query.domains or ()):

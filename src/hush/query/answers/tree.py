@@ -258,16 +258,12 @@ def _named(name: str, type_: Type, noise: object) -> AnswerColumnName:
 
 
 class Meaning(NamedTuple):
-    """A column as an expression over the released values of one group of one question."""
+    """A column as an expression over the released values of one group of one question, in rows that have a group."""
 
     question: int
     added_up: tuple[int, ...] | None
     """The keys that remain where groups are summed, as in `Asked`."""
     expression: Expression
-    optional: bool = False
-    """Whether an outer join may leave the question out of a row."""
-    always: bool = True
-    """Whether the column is NULL in rows that leave the question out, as the question's outputs are."""
 
 
 Meanings = Mapping[str, Mapping[int, Meaning | None]]
@@ -302,13 +298,11 @@ def meanings(
             return {}
     counts = (sum(isinstance(node, Asked) for node in walk(source)) for source in sources(table))
     columns: dict[str, dict[int, Meaning | None]] = {}
-    for number, (first, side) in enumerate(zip(accumulate(counts, initial=0), inside, strict=False)):
-        left_out = isinstance(table, Matched) and table.how in ({"full"}, {"left", "full"})[number]
+    for first, side in zip(accumulate(counts, initial=0), inside, strict=False):
         names = side if isinstance(table, Matched) else [column.name for column in table.columns]
         for name, known in zip(names, side.values(), strict=True):
             meant = columns.setdefault(name, {})
-            for part, meaning in (known or {0: None}).items():
-                meant[first + part] = meaning and meaning._replace(optional=meaning.optional or left_out)
+            meant |= {first + part: meaning for part, meaning in (known or {0: None}).items()}
     return columns
 
 
@@ -323,10 +317,8 @@ def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning 
         meant[part] = None
         if len(single) == len(columns):
             first, *_ = single.values()
-            optional = any(each.optional for each in single.values())
-            always = all(each.always for each in single.values()) and (not optional or null_of_null(expression))
             over = with_columns(expression, {name: each.expression for name, each in single.items()})
-            meant[part] = Meaning(first.question, first.added_up, over, optional, always)
+            meant[part] = Meaning(first.question, first.added_up, over)
     return meant
 
 

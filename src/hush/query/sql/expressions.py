@@ -14,7 +14,6 @@ aggregate of the text.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -828,12 +827,9 @@ def _bucket(to: Converter, node: exp.DateBin) -> Expression:
         width = exp.Interval(this=width.this)
     unit = None
     if isinstance(width, exp.Interval):
-        months, days, microseconds = interval_parts(to, width)
-        wanted = months, dt.timedelta(days=days, microseconds=microseconds)
-        for name, (component, size) in UNITS.items():
-            one = [size if index == component else 0 for index in range(3)]
-            if wanted == (one[0], dt.timedelta(days=one[1], microseconds=one[2])):
-                unit = name
+        parts = interval_parts(to, width)
+        units = {tuple(size * (index == place) for index in range(3)): name for name, (place, size) in UNITS.items()}
+        unit = units.get(parts)
     if unit is None:
         raise QuestionError(
             f"{shown(node)} has buckets of another width than one {', '.join(UNITS)}.",

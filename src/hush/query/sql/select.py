@@ -380,14 +380,10 @@ def _keys(
         expression = None if unit else rows.convert(node)
         if expression is None or rows.context.is_link(expression):
             text = shown(node)
-            what = (
-                f"the unit, {text}, would give an answer about each individual."
-                if unit
-                else f"{text}, a key that belongs to one unit, would give an answer about each of them."
-            )
+            what = f"the unit, {text}," if unit else f"{text}, a key that belongs to one unit,"
             inner = f"(SELECT {text}, COUNT(*) AS n … GROUP BY {text}) AS t"
             raise QuestionError(
-                f"Grouping by {what}",
+                f"Grouping by {what} would give an answer about each individual.",
                 f"Individuals are never shown. Aggregate their numbers: SELECT AVG(CLIP(n, 0, 20)) FROM {inner}.",  # noqa: S608
             )
         if not columns_in(expression):
