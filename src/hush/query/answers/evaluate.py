@@ -33,7 +33,6 @@ from hush.query.answers.tree import (
     Computed,
     Matched,
     Meaning,
-    Meanings,
     Qualified,
     Regrouped,
     Sorted,
@@ -59,7 +58,7 @@ from hush.query.functions.record import Array, as_array, key_array, nulls, objec
 from hush.query.plan import errs, is_count
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import Plan
-from hush.query.relations import Frame, sources
+from hush.query.relations import Frame
 from hush.query.released import Ends, enclose, evaluate, folds, least_widths, possible_widths, unsettled
 from hush.query.released import noisy as made_of_aggregates
 from hush.query.types import Kind, Type
@@ -238,12 +237,8 @@ class Composer:
     def columns(self) -> tuple[EvaluatedColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        outputs = {number: self._outputs(number) for number in self._groups}
-
-        def meant(node: AnswerTable) -> Meanings:
-            return meanings(node, list(map(meant, sources(node))), outputs)
-
-        known, columns = meant(self._plan.question.table), []
+        known = meanings(self._plan.question.table, {number: self._outputs(number) for number in self._groups})
+        columns = []
         for name, unique in self._plan.question.outputs:
             cells = table.columns[unique]
             meaning = known.get(unique, {})

@@ -17,7 +17,7 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import NamedTuple
@@ -273,10 +273,9 @@ None stands for more than one group of one question.
 """
 
 
-def meanings(
-    table: AnswerTable, inside: Sequence[Meanings], outputs: Mapping[int, Mapping[str, Expression]]
-) -> Meanings:
-    """Return the meaning of each column of a table, given those of its sources and the outputs of the questions."""
+def meanings(table: AnswerTable, outputs: Mapping[int, Mapping[str, Expression]]) -> Meanings:
+    """Return the meaning of each column of a table, given the outputs of the questions by their names."""
+    inside = [meanings(source, outputs) for source in sources(table)]
     match table:
         case Asked():
             released: dict[str, Expression] = dict(outputs[table.question])
@@ -293,7 +292,7 @@ def meanings(
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():
-            return {name: meaning_of(expression, inside[0]) for name, expression in table.columns}
+            return {name: _meaning_of(expression, inside[0]) for name, expression in table.columns}
         case Regrouped():
             return {}
     counts = (sum(isinstance(node, Asked) for node in walk(source)) for source in sources(table))
@@ -306,7 +305,7 @@ def meanings(
     return columns
 
 
-def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning | None]:
+def _meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning | None]:
     """Return the meaning of an expression over columns."""
     if isinstance(expression, Column):
         return known.get(expression.name, {})

@@ -10,11 +10,7 @@ expression has there, not by its values: ``100.0 * 1 / 3`` is 33.3. `number_type
 read, and the expression carries it (`Type.written`).
 
 BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too
-(docs/migrating.md). ``contribution_bounds_per_group => (0, 9)`` clips the contribution of one unit to a group, which is
-asked here by aggregating within the unit first::
-
-    SELECT city, SUM(x, contribution_bounds_per_group => (0, 9)) AS s FROM t GROUP BY city
-    SELECT city, SUM(CLIP(s, 0, 9)) AS s FROM (SELECT id, city, SUM(x) AS s FROM t GROUP BY id, city) GROUP BY city
+(docs/migrating.md). Bounds on what one unit contributes to a group are asked here by aggregating within the unit first.
 
 Snowflake's ``DP_INTERVAL_LOW(alias)`` and ``DP_INTERVAL_HIGH(alias)`` are the ends of a result's error bar.
 """
