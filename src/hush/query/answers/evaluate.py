@@ -127,6 +127,8 @@ class AnswerCells:
 
     def take(self, rows: Places, *, missing: Flags | None = None) -> AnswerCells:
         """Return the cells of ``rows``; NULL where they are ``missing``."""
+        if not len(self.values):
+            return AnswerCells(self.type, self.noisy, as_array([None] * len(rows), self.type.kind))
         values, raw = self.values[rows], None if self.raw is None else [self.raw[row] for row in rows.tolist()]
         lost = np.zeros(len(rows), dtype=bool) if missing is None else missing
         if lost.any():
@@ -508,12 +510,7 @@ class Composer:
         surely = np.ones(size, dtype=bool)
         for table, rows in sides:
             missing, present = rows < 0, np.maximum(rows, 0)
-            if not table.size:
-                for name, cells in table.columns.items():
-                    empty = as_array([None] * size, cells.type.kind)
-                    columns[name] = AnswerCells(cells.type, cells.noisy, empty)
-                continue
-            surely &= np.where(missing, not table.gaps, table.surely[present])
+            surely &= np.where(missing, not table.gaps, table.surely[present] if table.size else False)
             columns |= {name: cells.take(present, missing=missing) for name, cells in table.columns.items()}
         every = np.ones(size, dtype=bool)
         return AnswerRows(

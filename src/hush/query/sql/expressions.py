@@ -116,8 +116,18 @@ def record_of(node: exp.Expr) -> AggregateFunction | None:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node aggregates rows anywhere inside, subqueries left aside."""
-    return is_aggregate(node) or (not isinstance(node, exp.Query) and any(map(has_aggregate, children(node))))
+    """Return whether a node aggregates rows anywhere inside, subqueries and what has OVER left aside."""
+    if isinstance(node, exp.Query):
+        return False
+    inside = children(node)
+    if isinstance(node, exp.Window):  # of what OVER belongs to, the arguments alone
+        function = node.this
+        inside.remove(function)
+        if isinstance(function, exp.Filter):
+            inside.append(function.expression)
+            function = function.this
+        inside += children(function)
+    return is_aggregate(node) or any(map(has_aggregate, inside))
 
 
 def has_window(node: exp.Expr) -> bool:

@@ -39,7 +39,6 @@ from hush.query.relations import Named, Relation, Scan, scans, used
 from hush.query.schema import Schema
 from hush.query.sql.allow_list import (
     STATEMENTS,
-    children,
     column_name,
     identifier,
     is_set,
@@ -48,7 +47,7 @@ from hush.query.sql.allow_list import (
     shown,
 )
 from hush.query.sql.answers import level, levels, row_keys, select_results
-from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
+from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
     check_select,
@@ -108,7 +107,7 @@ def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
     if _reads_answers(node, context, parts):
         return True
     grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
-    if not grouped and not any(map(_aggregates_outside_windows, node.expressions)):
+    if not grouped and not any(map(has_aggregate, node.expressions)):
         return False
     rows = Rows(context, from_clause(node, context, parts))
     lists = grouping_sets(node, projections(node), rows)
@@ -130,19 +129,6 @@ def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
         return finished
     trial = context.trial()
     return not any(from_item(source, trial, parts).private for source in others)
-
-
-def _aggregates_outside_windows(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Query):
-        return False
-    if isinstance(node, exp.Window):
-        aggregate = node.this
-        outside = [child for child in children(node) if child is not aggregate]
-        if isinstance(aggregate, exp.Filter):
-            outside.append(aggregate.expression)
-            aggregate = aggregate.this
-        return any(map(_aggregates_outside_windows, (*outside, *children(aggregate))))
-    return is_aggregate(node) or any(map(_aggregates_outside_windows, children(node)))
 
 
 # SELECT
@@ -175,7 +161,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
             table = Qualified(source=values.beside(table), condition=where)
         items = expanded(select, scope)
         grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-        if grouped or any(_aggregates_outside_windows(item.node) for item in items):
+        if grouped or any(has_aggregate(item.node) for item in items):
             names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
         else:
             names = _OverRows(context, scope, windows)
