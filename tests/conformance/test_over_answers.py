@@ -329,7 +329,7 @@ def test_no_released_number_makes_a_statement_that_could_be_refused(curator: Cur
     """The statement with a released number differs in the number alone from what was prepared before the charge."""
     data_set, plan = curator.plan(sql, epsilon=1)
     program = pipeline.prepare(plan, data_set)
-    number, question = next((at, part) for at, part in program.questions.items() if awaited_by(part.question.relation))
+    number, question = next((at, part) for at, part in program.plan.parts.items() if awaited_by(part.question.relation))
     prepared = [statement.text for statement in program.statements[number].statements]
     longest = float_digits(pipeline._LONGEST_NUMBER)
     values = [0, 7, -7, 2**62, 2**64, -(2**100), 10**30, "0.1", "-1e-7", "1.5e300", "-1.7976931348623157e308", "5e-324"]

@@ -44,19 +44,16 @@ from hush.accounting.events import (
 )
 from hush.accounting.events.base import as_event
 from hush.accounting.filters import ZCDPFilter
-from hush.accounting.guarantee import Guarantee, compose
+from hush.accounting.guarantee import compose
 from hush.accounting.prices import pure_price, zcdp_price
 from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
 from hush.core.errors import members
-from hush.core.rounding import short_up, smallest_decimal
+from hush.core.rounding import falling_root, short_up, smallest_decimal
 
 _NOISE_DIGITS = 12
 _SAMPLED_NOISE_DIGITS = 6
 """Digits of the noise of sampled events: their ε takes a hundred times as long to certify."""
 _MAX_EVENTS = 10**15
-_MAX_SECANT_STEPS = 20
-_SEARCH_FACTOR = 16
-"""The factor by which a search moves its upper end until it has both ends."""
 _LOSS_POWERS = (1.0, 1.25, 1.5, 1.75, 2.0)
 """The powers p of a joint loss Σ(Δᵢ/nᵢ)^p that a split is tried for: from pure steps (1) to Gaussian ones (2)."""
 
@@ -123,7 +120,9 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
     def needs(count: int) -> float:
         return (single * count).epsilon(exact_delta, strict=False).upper
 
-    near = _sampled_count(needs, target) if isinstance(step, _SAMPLED) else _likely_count(single, target, exact_delta)
+    near = _likely_count(lambda count: (single * count).likely_epsilon(exact_delta), target)
+    if isinstance(step, _SAMPLED):  # estimates are poor for rare samples: the accountant itself is asked a few times
+        near = _likely_count(needs, target, near=near)
     # From the estimate: down in doubling strides until a count fits, or up until one does not; then bisection.
     # Every end that moves was certified, so a poor estimate costs time and nothing else.
     low, high, stride = near, near + 1, 1
@@ -138,31 +137,16 @@ def largest_count(event: Any, *, epsilon: Number, delta: Number = 0) -> int:
     return low
 
 
-def _sampled_count(needs: Callable[[int], float], epsilon: Fraction) -> int:
-    """Return an estimate of the count of sampled events that fit: ln ε is nearly a straight line in ln count.
+def _likely_count(needs: Callable[[int], float], epsilon: Fraction, *, near: float = 1.0) -> int:
+    """Return an estimate of the count that needs ε: quick, and not relied upon."""
 
-    Estimates are poor for rare samples, so the accountant itself is asked, a few times and far apart.
-    """
-    low, high = 1, _SEARCH_FACTOR
-    below, above = needs(low), needs(high)
-    while above <= epsilon and high < _MAX_EVENTS:
-        low, below, high = high, above, high * _SEARCH_FACTOR
-        above = needs(high)
-    if below > epsilon or not 0 < below < above < math.inf:
-        return low
-    share = (_log(epsilon) - math.log(below)) / (math.log(above) - math.log(below))
-    return max(1, round(low * math.exp(share * math.log(high / low))))
+    def whole(count: float) -> int:
+        return max(1, round(min(count, _MAX_EVENTS)))
 
-
-def _likely_count(single: Guarantee, epsilon: Fraction, delta: Fraction) -> int:
-    """Return an estimate of the count that fits, from estimates of ε: quick, and not relied upon."""
-    low, high = 1, 2
-    while high <= _MAX_EVENTS and (single * high).likely_epsilon(delta) <= epsilon:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if (single * middle).likely_epsilon(delta) <= epsilon else (low, middle)
-    return low
+    if not epsilon:
+        return 1
+    count, _ = falling_root(lambda x: -_log_ratio(needs(whole(x)), epsilon), near, slope=1 / near, tolerance=0.01)
+    return whole(count)
 
 
 def _check_count(count: int | Fraction, epsilon: Number) -> None:
@@ -308,40 +292,18 @@ def _enough(prices: Callable[[Fraction], list[Fraction]], epsilon: Fraction, del
         return None
 
 
-def _guess(
-    needs: Callable[[Fraction], float], start: Fraction, epsilon: Fraction, *, near: float = 1e-13
-) -> Fraction | None:
-    """Return a noise close to the least one: a starting point that saves calls of the accountant.
+def _guess(needs: Callable[[Fraction], float], start: Fraction, epsilon: Fraction, *, near: float) -> Fraction:
+    """Return a noise close to the least one: a starting point that saves calls of the accountant."""
 
-    From ``start`` both ways until ε lies between, then false position on ln ε as a function of ln noise, nearly a
-    straight line.
-    """
+    def excess(noise: float) -> float:
+        return _log_ratio(needs(short_up(Fraction(noise))), epsilon) if noise else math.inf
 
-    def excess(noise: Fraction) -> float:
-        return math.log(max(needs(noise), 1e-300)) - _log(epsilon)
+    noise, _ = falling_root(excess, float(start), slope=1 / float(start), tolerance=near)
+    return short_up(Fraction(noise))
 
-    high, above = start, excess(start)
-    while above > 0 and high < start * 10**3:
-        high = high * 5 / 4
-        above = excess(high)
-    low = high * 3 / 4
-    below = excess(low)
-    while below <= 0 and low > start / 10**6:
-        high, above, low = low, below, low / 2
-        below = excess(low)
-    if above > 0 or below <= 0:
-        return None
-    for _ in range(_MAX_SECANT_STEPS):
-        share = min(max(below / (below - above), 1e-4), 1 - 1e-4)
-        middle = short_up(low * Fraction(math.exp(share * _log(high / low))), digits=_NOISE_DIGITS)
-        value = excess(middle)
-        if abs(value) < near or middle in {low, high}:
-            break
-        if value > 0:  # Illinois: halve the other end's weight, so that both ends move
-            low, below, above = middle, value, above / 2
-        else:
-            high, above, below = middle, value, below / 2
-    return middle
+
+def _log_ratio(upper: float, epsilon: Fraction) -> float:
+    return math.log(max(upper, 1e-300)) - _log(epsilon)
 
 
 def _maker(family: type[Any], rate: Number | None = None) -> Callable[[Fraction, Fraction], Any]:

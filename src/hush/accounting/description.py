@@ -4,7 +4,7 @@ Events translate themselves into this one form, in which equal things are merged
 mechanisms cost no more to account for than one.
 
 >>> from fractions import Fraction
->>> from hush.accounting.pairs import LaplacePair
+>>> from hush.accounting.pairs.hyperbolic import LaplacePair
 >>> one = Description.of(LaplacePair(epsilon=Fraction(1, 2)))
 >>> (one + one * 3).pairs
 {LaplacePair(epsilon=Fraction(1, 2)): 4}
@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from hush.accounting.pairs import BoundedRangePair, Pair, ResponsePair
+from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.hyperbolic import BoundedRangePair, ResponsePair
 from hush.core import InvalidValueError, Number, exact
 from hush.core.errors import DescriptionError
 from hush.core.rounding import Ball, ball, flint, fraction_up, precision, up

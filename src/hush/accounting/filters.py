@@ -173,6 +173,7 @@ from hush.core.rounding import (
     ball,
     certified,
     decimal_unit,
+    falling_root,
     float_down,
     fraction_down,
     largest_decimal,
@@ -436,20 +437,15 @@ class Filter(ABC):
     def _near(self, loss: Fraction) -> Fraction | None:
         """Return an estimate of the ε at which a pure step costs ``loss``; None if the search fails.
 
-        Secants of ln loss over ln ε. A starting point for an exact search, which does not rely on it.
+        A starting point for an exact search, which does not rely on it.
         """
         try:
-            # The loss of a small pure step is proportional to ε², so the first slope of ln loss over ln ε is 2.
-            goal, log_epsilon, slope = math.log(loss), 0.0, 2.0
-            miss = math.log(self._pure(Fraction(1))) - goal
-            for _ in range(8):
-                step = -miss / slope
-                log_epsilon += step
-                before, miss = miss, math.log(self._pure(Fraction(math.exp(log_epsilon)))) - goal
-                if abs(miss) < 1e-7:
-                    break
-                slope = (miss - before) / step
-            return Fraction(math.exp(log_epsilon - miss / slope))
+            # The loss of a small pure step is proportional to ε², so its root is nearly a line.
+            goal = math.sqrt(loss)
+            missing = falling_root(
+                lambda epsilon: goal - math.sqrt(self._pure(Fraction(epsilon))), goal, slope=1.0, tolerance=1e-7 * goal
+            )
+            return Fraction(missing[0])
         except (ArithmeticError, ValueError, HushError):
             return None
 
@@ -616,7 +612,7 @@ class RenyiFilter(_ReservingFilter):
 def _largest_divergence(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> Fraction:
     """Return the largest float below ε minus the cost of the conversion."""
     # Rounded down twice: from the ball, and to a float, so that the limit is short. A smaller limit only refuses more.
-    room = certified(lambda: ball(epsilon) - conversion_cost(alpha, delta), bits=32)
+    room = certified(lambda: ball(epsilon) - conversion_cost(alpha, ball(delta).log()), bits=32)
     return Fraction(float_down(fraction_down(room)))
 
 
@@ -696,7 +692,7 @@ class ZCDPFilter(_ReservingFilter):
 def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     alpha = best_order(lambda order: (float_cost(order, delta) - float(epsilon)) / order, highest=1e15)
     # Any order gives a valid ρ, so the float search for it needs no error bound. Rounded down, as above.
-    room = certified(lambda: (ball(epsilon) - conversion_cost(alpha, delta)) / ball(alpha), bits=32)
+    room = certified(lambda: (ball(epsilon) - conversion_cost(alpha, ball(delta).log())) / ball(alpha), bits=32)
     return Fraction(float_down(fraction_down(room)))
 
 

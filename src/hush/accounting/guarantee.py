@@ -35,13 +35,14 @@ from functools import cached_property
 
 from hush.accounting.description import FIGURE_BITS, Described, Description
 from hush.accounting.events.base import Event, as_event
-from hush.accounting.pairs import GaussianPair, Pair
+from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.prices import certified_mu, matching_mu
 from hush.accounting.profile.closed_forms import MAX_STEPS, range_delta, range_epsilon
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.tail_bounds import renyi_delta, renyi_epsilon
-from hush.core import InvalidValueError, Number, PrecisionError, integer, nonnegative, probability
+from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer, nonnegative, probability
 from hush.core.chart import Chart, ChartAxis, ChartLine, line_chart
 from hush.core.errors import UncertainError, members
 from hush.core.rounding import Ball, Bound, ball, down, float_down, float_up, precision, up
@@ -380,7 +381,7 @@ class Guarantee(Described):
         that δ: a summary of one point, not a guarantee.
         """
         if delta is not None:
-            return matching_mu(self.epsilon(delta, strict=False), probability(delta, "delta"))
+            return matching_mu(self.epsilon(delta, strict=False), fraction_between(delta, "delta"))
         return certified_mu(self.description)
 
     def trade_off(self, alpha: Number) -> float:

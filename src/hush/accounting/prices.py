@@ -22,10 +22,21 @@ from fractions import Fraction
 
 from hush.accounting.description import Description
 from hush.accounting.events import Event
-from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Pair
 from hush.core import Number, PrecisionError, fraction_between, nonnegative
 from hush.core.errors import DescriptionError
-from hush.core.rounding import PRECISIONS, Ball, ball, flint, float_up, fraction_up, largest_decimal, precision, up
+from hush.core.rounding import (
+    PRECISIONS,
+    Ball,
+    ball,
+    flint,
+    float_up,
+    fraction_up,
+    largest_decimal,
+    precision,
+    smallest_decimal,
+    up,
+)
 
 Price = tuple[Fraction, Fraction]
 """A loss and a mass."""
@@ -173,27 +184,10 @@ def certified_mu(description: Description) -> float:
 
 
 def matching_mu(epsilon: float, delta: Fraction) -> float:
-    """Return the μ at which the Gaussian mechanism's δ(ε) is ``delta``."""
+    """Return the μ at which the Gaussian mechanism's δ(ε) is ``delta``, rounded up."""
     if not math.isfinite(epsilon):
         return math.inf
-    from hush.accounting.pairs.gaussian import gaussian_profile
-
-    low, high = 0.0, 1.0
-    with precision(PRECISIONS[0]):
-        point, goal = ball(epsilon), ball(delta)
-
-        def above(mu: float) -> bool:
-            return bool(gaussian_profile(ball(mu) ** 2, point) > goal)
-
-        # δ rises with μ: doubled until it passes δ, then halved to a float; the upper end is returned.
-        while not above(high) and high < 1e12:
-            low, high = high, 2 * high
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            if middle in {low, high}:
-                break
-            low, high = (low, middle) if above(middle) else (middle, high)
-    return high
+    return float_up(smallest_decimal(lambda mu: not mu_allowed(mu**2, Fraction(epsilon), delta), digits=12))
 
 
 def largest_mu(*, epsilon: Number, delta: Number) -> Fraction:
@@ -223,9 +217,16 @@ def mu_allowed(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool
     return False
 
 
-def conversion_cost(alpha: Fraction, delta: Fraction) -> Ball:
+def conversion_cost(alpha: Fraction, log_delta: Ball) -> Ball:
     """Return the summand of the best conversion at this order, ln(1-1/α) - (ln δ + ln α)/(α-1), as a ball."""
-    return (-ball(1 / alpha)).log1p() - (ball(delta).log() + ball(alpha).log()) / ball(alpha - 1)
+    return (-ball(1 / alpha)).log1p() - (log_delta + ball(alpha).log()) / ball(alpha - 1)
+
+
+def converted_delta(alpha: Fraction, gamma: Ball, epsilon: Fraction) -> Ball:
+    """Return e^{(α-1)(γ-ε)}·(1-1/α)^{α-1}/α as a ball."""
+    # (1-1/α)^{α-1} goes into the exponent as (α-1)·ln(1-1/α), by log1p, which keeps its digits for large α.
+    exponent = ball(alpha - 1) * (gamma - ball(epsilon) + (-ball(1 / alpha)).log1p())
+    return exponent.exp() / ball(alpha)
 
 
 def float_cost(alpha: float, delta: Fraction) -> float:

@@ -80,31 +80,25 @@ def _checked(policy: Path, *, rows: bool, quiet: bool = False) -> Any:
 
 def _unread(result: Any) -> list[dict[str, Any]]:
     """Return for each table how many rows and cells cannot be read as the policy declares them."""
-    return [
-        {
-            "data": data,
-            "table": table,
-            "rows": facts.rows,
-            "too_few_fields": 0 if facts.lines is None else facts.lines.short,
-            "too_many_fields": 0 if facts.lines is None else facts.lines.long,
-            "open_quotes": 0 if facts.lines is None else facts.lines.broken,
-            "unknown_characters": 0 if facts.lines is None else facts.lines.replaced,
-            "without_unit": facts.without_unit,
-            "shared_keys": facts.shared_keys,
-            "unread_cells": {name: cells.unread for name, cells in facts.cells.items()},
-        }
-        for (data, table), facts in result.unread.items()
-    ]
+    listed = []
+    for (data, table), facts in result.unread.items():
+        counts = {key: getattr(facts, name, 0) or getattr(facts.lines, name, 0) for key, (name, _) in _FACTS.items()}
+        cells = {name: cells.unread for name, cells in facts.cells.items()}
+        listed.append({"data": data, "table": table, "rows": facts.rows, **counts, "unread_cells": cells})
+    return listed
 
 
-_WORDS = {
-    "too_few_fields": "rows with too few fields",
-    "too_many_fields": "rows with too many fields",
-    "open_quotes": "lines with a quote that is not closed",
-    "unknown_characters": "characters that the encoding does not have; try another, such as windows-1252",
-    "without_unit": "rows without a unit",
-    "shared_keys": "keys by which other tables find their unit, and that lead to several",
-}
+_FACTS = {
+    "too_few_fields": ("short", "rows with too few fields"),
+    "too_many_fields": ("long", "rows with too many fields"),
+    "open_quotes": ("broken", "lines with a quote that is not closed"),
+    "unknown_characters": (
+        "replaced", "characters that the encoding does not have; try another, such as windows-1252"
+    ),
+    "without_unit": ("without_unit", "rows without a unit"),
+    "shared_keys": ("shared_keys", "keys by which other tables find their unit, and that lead to several"),
+}  # fmt: skip
+"""What is counted of a table, or of the lines of its file: by its name in JSON, its name in the engines, in words."""
 
 
 def _unread_lines(unread: list[dict[str, Any]]) -> list[str]:
@@ -112,7 +106,7 @@ def _unread_lines(unread: list[dict[str, Any]]) -> list[str]:
     lines = []
     for facts in unread:
         lines.append(f"{facts['data']}.{facts['table']}: {facts['rows']} rows")
-        lines += [f"  {facts[key]} {words}" for key, words in _WORDS.items() if facts[key]]
+        lines += [f"  {facts[key]} {words}" for key, (_, words) in _FACTS.items() if facts[key]]
         cells = facts["unread_cells"].items()
         lines += [f"  {count} cells of {name} that are not what the policy says" for name, count in cells if count]
     exact = "These numbers are exact: they are for you, and for nobody who asks questions."

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hush.cli.options import LedgerOptions, LedgerPlace, command, spread
+from hush.cli.options import LedgerOptions, LedgerPlace, StoreOption, command, spread
 from hush.cli.output import private_file, working
 from hush.core import exact
 from hush.core.format import decimal, visible
@@ -30,10 +30,6 @@ ledger = typer.Typer(
 EpsilonOption = Annotated[str, Option("--epsilon", metavar="ε", help="The budget's ε: a total, not an addition.")]
 DeltaOption = Annotated[str | None, Option("--delta", metavar="δ", help="The budget's δ.")]
 KindOption = Annotated[str, Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")]
-StoreOption = Annotated[
-    str | None,
-    Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
-]
 ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
 LostOption = Annotated[
     str,

@@ -116,6 +116,19 @@ def known_analysts(incomplete: str) -> list[str]:
 
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+AnalystOption = Annotated[
+    str | None,
+    Option(
+        "--as",
+        metavar="ANALYST",
+        help="Which analyst asks (needed where the policy names several), or acts instead of the owner.",
+        autocompletion=known_analysts,
+    ),
+]
+StoreOption = Annotated[
+    str | None,
+    Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
+]
 
 POLICY = Path("hush.toml")
 
@@ -153,15 +166,7 @@ class PolicyOptions:
 class AskerOptions(PolicyOptions):
     """Who asks, under which policy."""
 
-    analyst: Annotated[
-        str | None,
-        Option(
-            "--as",
-            metavar="ANALYST",
-            help="Who asks; needed where the policy names several.",
-            autocompletion=known_analysts,
-        ),
-    ] = None
+    analyst: AnalystOption = None
 
     def opened(self) -> Curator:
         """Open a curator for this analyst under this policy."""
@@ -216,12 +221,7 @@ class LedgerPlace(PolicyOptions):
 class LedgerOptions(LedgerPlace):
     """The options that name a ledger and the actor."""
 
-    analyst: Annotated[
-        str | None,
-        Option(
-            "--as", metavar="ANALYST", help="Act as an analyst instead of the owner.", autocompletion=known_analysts
-        ),
-    ] = None
+    analyst: AnalystOption = None
 
     @property
     def actor(self) -> Actor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from hush.cli.options import PolicyOptions, account_name, command
+from hush.cli.options import PolicyOptions, StoreOption, account_name, command
 from hush.cli.output import plain_table, private_file
 from hush.core import HushError, InvalidValueError
 from hush.ledger import LedgerMissingError, Role
@@ -47,9 +47,7 @@ ADDRESS = "http://127.0.0.1:8000"
 class PeopleOptions(PolicyOptions):
     """The options that all commands share: the store of people, the policy, and the output format."""
 
-    store: Annotated[
-        str | None, Option("--people", metavar="FILE|URL", help="The store  [default: hush.people beside the policy]")
-    ] = None
+    store: StoreOption = None
 
 
 @contextmanager

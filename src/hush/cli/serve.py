@@ -13,7 +13,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from hush.cli.demo import write_hospital
-from hush.cli.options import POLICY, JsonOption
+from hush.cli.options import POLICY, JsonOption, StoreOption
 from hush.cli.output import console, print_json
 from hush.core import InvalidValueError
 from hush.core.on_demand import optional
@@ -28,9 +28,7 @@ def serve(
     host: Annotated[str, Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, Option(help="The port; 0 for any free one.", min=0, max=65535)] = 8000,
     workers: Annotated[int, Option(help="How many processes.", min=1, max=64)] = 1,
-    people: Annotated[
-        str | None, Option(metavar="FILE|URL", help="Who may come  [default: hush.people beside the policy]")
-    ] = None,
+    people: StoreOption = None,
     tick: Annotated[float, Option(metavar="SECONDS", help="No outcome leaves earlier; 0: no slots.")] = 0.1,
     limit: Annotated[float, Option(metavar="SECONDS", help="How long a question may take.")] = 30.0,
     memory: Annotated[str, Option(metavar="SIZE", help="What an engine may use, such as 2GB.")] = "",

@@ -209,7 +209,7 @@ class ReaderOptions(AskerOptions):
     """The reader: a named analyst; else the owner, with the running totals of the policy's only analyst."""
 
     def read(self) -> tuple[Policy, StateFiles, dict[str, tuple[str, ...]] | None]:
-        """Return the policy, the analyst's running totals, and everybody's data sets; None instead of the last for the owner."""
+        """Return the policy, the analyst's running totals, and everybody's data sets, None for the owner."""
         from hush.curator.streams import StateFiles
         from hush.policy.file import Policy
         from hush.policy.ledger import streams_of

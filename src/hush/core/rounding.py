@@ -260,3 +260,47 @@ def _decade(early: Callable[[Fraction], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if early(Fraction(10) ** middle) else (low, middle)
     return low
+
+
+def falling_root(
+    f: Callable[[float], float], guess: float, *, slope: float, largest: float = math.inf, tolerance: float = 1e-14
+) -> tuple[float, float]:
+    """Return an estimate of the zero of a falling function on [0, largest], and −f' there: secants inside a bracket.
+
+    ``slope`` is a first guess at −f'. The search ends where |f| is below the ``tolerance``.
+    """
+    low, high = 0.0, largest
+    x = min(guess, largest * (1 - 1e-12)) if guess > 0 else 0.0
+    x_last, y_last = math.nan, math.nan
+    zero_seen = False
+    for turn in range(200):
+        y = f(x)
+        zero_seen = zero_seen or x == 0.0
+        if y > 0:
+            low = x
+        else:
+            high = x
+            if x == 0.0:
+                break
+        secant = (y_last - y) / (x - x_last) if x != x_last else math.nan
+        if math.isfinite(secant) and secant > 0:
+            slope = secant
+        if abs(y) < tolerance or (math.isfinite(high) and high - low <= 4e-16 * high):
+            break
+        x_last, y_last = x, y
+        step = x + y / slope if math.isfinite(y) else math.nan
+        # Next: the secant's step, inside the bracket. Every fifth turn, and where it leads outside, a bisection,
+        # geometric where the ends are far apart. Zero itself is tried once, since the answer may be 0.
+        if not math.isfinite(high):
+            x = step if low < step <= 16 * x else 2 * x + 1e-12
+        elif low < step < high and turn % 5 != 4:
+            x = step
+        elif low == 0.0 and not zero_seen:
+            x = 0.0
+        elif low == 0.0:
+            x = high / 16
+        else:
+            x = math.sqrt(low * high) if high > 4 * low else 0.5 * (low + high)
+        if x in {low, high} and x != 0.0:
+            break
+    return x, slope

@@ -11,7 +11,7 @@ from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number
 from hush.core.format import visible
 from hush.curator import pipeline
-from hush.curator.answer import Answer, Money
+from hush.curator.answer import Answer, Money, stored_answer
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.pipeline import PlannedQuestion
 from hush.curator.session import AnalystSession
@@ -34,7 +34,6 @@ from hush.curator.terms import (
     takes_options,
 )
 from hush.ledger import Charge, LedgerError
-from hush.ledger.entries import receipt_number
 
 if TYPE_CHECKING:
     from hush.curator.catalogue import DescribedTables
@@ -223,15 +222,12 @@ class Curator:
         from hush.curator.kept_release import unpacked
 
         with self.session.in_use():
-            number, ledger, actor = receipt_number(receipt), self.session.ledger, self.session.actor
-            charged, _ = ledger.receipt(number, actor)
-            if charged.outcome not in {"answered", "shared"}:
-                raise LedgerError(f"Receipt {number} has nothing to show: it is {charged.outcome}. It stays charged.")
-            head, measurements = unpacked(ledger.stored_answer(number, actor))
+            charged, stored = stored_answer(self.session.ledger, receipt, self.session.actor)
+            head, measurements = unpacked(stored)
             if head is None:
                 hint = "Ask for it again under its request id, which is free."
-                raise LedgerError(f"Receipt {number} is no whole release that can be shown by itself. {hint}")
-            return release_of(head, measurements, receipt=str(number), remaining=None)
+                raise LedgerError(f"Receipt {charged.number} is no whole release that can be shown by itself. {hint}")
+            return release_of(head, measurements, receipt=str(charged.number), remaining=None)
 
     def record(self, event: Event, note: str, *, data: str | None = None, request: str | None = None) -> Recorded:
         """Charge an event that hush does not carry out, for example a training run, before it starts.

@@ -57,6 +57,7 @@ from hush.ledger.streams import (
     UnknownStreamError,
     check_same,
 )
+from hush.policy.ledger import POLICY
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
@@ -66,8 +67,6 @@ TICK = 1.0
 _DIGITS = 6
 _GAIN = 0.1
 """The gain, as a logarithm, from which on a plan takes Gaussian noise."""
-POLICY = Actor.owner("policy")
-"""The actor that declares the streams of a policy, and in whose name its releases are read."""
 _MOST_TABLES = 8
 _TABLES: dict[tuple[str, bytes, int], Answer] = {}
 
@@ -233,7 +232,7 @@ class Publisher:
 
     def _at_largest(self, declaration: StreamDeclaration, accounts: Accounts) -> tuple[Fraction, dict[str, float]]:
         """Return the largest ε of one release within the price of all, or the ρ of one; and the half-widths at it."""
-        (terms,), releases = accounts.filters, declaration.schedule.slots
+        ((_, terms),), releases = accounts.owned, declaration.schedule.slots
         limit = Fraction(declaration.total_epsilon or declaration.rho or 0)
         room = under(terms, limit, terms.delta)
 
@@ -298,7 +297,7 @@ def _terms(declaration: StreamDeclaration, epsilon: Fraction, accounts: Accounts
     The δ of private keys is the usual one, but for all releases together no more than half of what the account has for
     keys, unless the declaration says what it is.
     """
-    (account,), delta = accounts.filters, declaration.delta
+    ((_, account),), delta = accounts.owned, declaration.delta
     if delta is None and account.reserve:
         delta = min(account.delta * KEY_PART, account.reserve / (2 * declaration.schedule.slots))
     confidence, data = declaration.confidence, declaration.data

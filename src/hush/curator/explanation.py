@@ -62,14 +62,9 @@ class Explanation(ToldInLines):
         return tuple(dict.fromkeys((*self.plan.caveats, *self.notes)))
 
     @property
-    def parts(self) -> tuple[Plan, ...]:
-        """The plans of its questions about rows; a question over answers may have several."""
-        return (self.plan,) if isinstance(self.plan, Plan) else tuple(self.plan.parts.values())
-
-    @property
     def keys(self) -> str:
         """Where the group keys come from."""
-        return "; ".join(dict.fromkeys(map(_keys, self.parts)))
+        return "; ".join(dict.fromkeys(map(_keys, self.plan.parts.values())))
 
     def errors(self) -> dict[str, float | None]:
         """Return each noisy number's half-width where it is known in advance; None where it depends on the data.
@@ -158,13 +153,14 @@ class Explanation(ToldInLines):
             extra = f", δ={figure(expense.delta, exact=True)}" if expense.delta else ""
             lines.append(f"  {expense.what}: ε={epsilon}{extra}")
         lines += [] if self.outlook is None else [f"budget: {self.outlook}"]
-        draws = [draw.mechanism for part in self.parts for draw in part.draws]
+        parts = self.plan.parts.values()
+        draws = [draw.mechanism for part in parts for draw in part.draws]
         used = [tree.noise for tree in draws if isinstance(tree, GroupedDistribution)]
-        used += [noise.law for part in self.parts for noise in part.noises]
+        used += [noise.law for part in parts for noise in part.noises]
         laws = sorted({"Laplace" if isinstance(law, GroupedLaplace) else "Gaussian" for law in used})
         if laws:
             lines.append(f"noise: {', '.join(laws)}")
-        by_noise = any(part.selection is not None and part.selection.gaussian for part in self.parts)
+        by_noise = any(part.selection is not None and part.selection.gaussian for part in parts)
         lines.append(f"keys: {self.keys}{', by Gaussian noise on how many units they have' if by_noise else ''}")
         lines += [f"{name}: {error}" for name, error in self._errors_in_words().items()]
         tighter = []
@@ -181,7 +177,7 @@ class Explanation(ToldInLines):
 
     def limits(self) -> dict[str, int]:
         """Return the widest limits of its questions."""
-        limits = [part.exact_query.limits for part in self.parts]
+        limits = [part.exact_query.limits for part in self.plan.parts.values()]
         return {"max_rows": max(limit.rows for limit in limits), "max_groups": max(limit.groups for limit in limits)}
 
     def _items(self) -> list[tuple[PriceItem, str]]:

@@ -27,7 +27,7 @@ from hush.core import InvalidValueError, positive
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.pipeline import charge, publish, without_estimates
+from hush.curator.pipeline import charge, publish
 from hush.curator.session import Accounts, AnalystSession, MadeUpError
 from hush.curator.terms import Order
 from hush.engines.protocol import CodedRows
@@ -306,7 +306,7 @@ def release(
             "release",
             explained.text,
             data_set.identity,
-            without_estimates(data_set.schema),
+            data_set.schema,
             rows.question,
             rows.limits,
             [event.to_json() for event in explained.events],

@@ -238,7 +238,7 @@ def _priced(planned: PlannedRows, epsilon: Fraction, named: dict[str, Any], mode
     def fits(steps: int) -> bool:
         event = _event(planned, made(Fraction(steps, _STEPS), planned.accounts.delta))
         try:
-            return all(account.price(event).loss <= account.price(limit).loss for account in planned.accounts.filters)
+            return all(account.price(event).loss <= account.price(limit).loss for _, account in planned.accounts.owned)
         except DescriptionError:  # an account has no price for this event
             return False
 

@@ -118,34 +118,34 @@ def tables_of_files(
 
     ``places`` has what a policy calls a file, where that is not its path.
     """
-    tables: dict[str, NewTable] = {}
+    sources: dict[str, Source] = {}
+    tables: dict[str, tuple[str, dict[str, Any]]] = {}
     for path in files:
         reading = _reading(path, words)
-        file = Source.of(path, **reading)
-        inside: list[str | None] = [*inner_tables(path)]
         written = (places or {}).get(path, str(path))
+        inside: list[str | None] = [*inner_tables(path)]
         for inner in inside or [None]:
             name = inner or table_name(path)
             source = f"{written}#{inner}" if inner else written
             if name in tables:
                 raise InvalidValueError(
                     "FILE",
-                    got=f"{tables[name].source} and {source}",
+                    got=f"{tables[name][0]} and {source}",
                     allowed=f"tables of different names, and these are both called {name}",
                     hint="Rename one of them, or name the files that are meant.",
                 )
-            tables[name] = NewTable(
-                name=name, source=source, columns={}, reading=reading, file=replace(file, table=inner)
-            )
-    with open_sources({name: table.file for name, table in tables.items()}) as opened:
-        described = []
-        for name, table in tables.items():
-            assert table.file is not None  # noqa: S101 - it is no table of a server
-            columns, reading = schema_types(table.file, name, opened.types[name]), dict(table.reading)
+            tables[name], sources[name] = (source, dict(reading)), replace(Source.of(path, **reading), table=inner)
+    described = []
+    with open_sources(sources) as opened:
+        for name, (source, reading) in tables.items():
+            file = sources[name]
+            columns = schema_types(file, name, opened.types[name])
             if "TIMESTAMP WITH TIME ZONE" in columns.values():
-                reading.setdefault("timezone", proposed_timezone(table.file))
-            described.append(replace(table, columns=columns, untyped=table.file.untyped, reading=reading))
-        return described
+                reading.setdefault("timezone", proposed_timezone(file))
+            described.append(
+                NewTable(name=name, source=source, columns=columns, untyped=file.untyped, reading=reading, file=file)
+            )
+    return described
 
 
 def _reading(path: Path, words: Mapping[str, str]) -> dict[str, Any]:

@@ -81,8 +81,8 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
             remaining = None if question_plan.events else accounts.remaining
             return replace(program.compute(), remaining=remaining, made_up=session.made_up)
         # with other limits or keys it is another question
-        limits = {name: getattr(terms, name) for name in ("max_rows", "max_groups", "keys")}
-        limited = ", ".join(f"{name}={value}" for name, value in limits.items() if value is not None)
+        limits = ("max_rows", "max_groups", "keys")
+        limited = ", ".join([f"{name}={value}" for name in limits if (value := getattr(terms, name)) is not None])
         text = question_plan.question.text or str(order.question)
         decision = charge(
             session,
@@ -220,16 +220,15 @@ def plan(
 
 def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
     """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
-    questions = {0: chosen} if isinstance(chosen, Plan) else chosen.parts
-    statements = {}
-    for number, question in questions.items():
+    statements, seconds = {}, 0.0
+    for number, question in chosen.parts.items():
         if awaited := awaited_by(question.question.relation):
             # numbers that are released first: the longest of all is written, so that no other can be refused later
             longest = {index: _LONGEST.get(kind, _LONGEST_NUMBER) for index, kind in awaited.items()}
             question = with_numbers(question, longest)  # noqa: PLW2901
         statements[number] = data_set.engine.prepare(question)
-    seconds = sum(prepared.effort.seconds(data_set.sizes) for prepared in statements.values())
-    return Program(plan=chosen, engine=data_set.engine, questions=questions, statements=statements, seconds=seconds)
+        seconds += statements[number].effort.seconds(data_set.sizes)
+    return Program(plan=chosen, engine=data_set.engine, statements=statements, seconds=seconds)
 
 
 class Program(NamedTuple):
@@ -237,16 +236,16 @@ class Program(NamedTuple):
 
     plan: Plan | ComposedPlan
     engine: SqlEngine
-    questions: Mapping[int, Plan]
-    """The questions about rows, by number; a question over answers has several."""
     statements: Mapping[int, Statements]
+    """Those of each question about rows, by its number."""
     seconds: float
     """How long the work should take, by public figures."""
 
     def compute(self, terms: Mapping[str, Any] | None = None) -> Answer:
         """Execute, release and estimate, after the charge and never before. The terms are kept with the answer."""
         groups: dict[int, GroupColumns] = {}
-        for number, question in self.questions.items():
+        notes: dict[str, None] = {}
+        for number, question in self.plan.parts.items():
             statements = self.statements[number]
             if awaited := awaited_by(question.question.relation):
                 # the same statements, with numbers that were released before
@@ -258,7 +257,7 @@ class Program(NamedTuple):
             exact = self.engine.execute(statements, selector)
             noisy = release(question, exact, selector)
             groups[number] = group_columns(question, noisy, partial(self.engine.compute, statements))
-        notes = dict.fromkeys(note for statements in self.statements.values() for note in statements.notes)
+            notes |= dict.fromkeys(statements.notes)
         return Answer(
             columns=estimate(self.plan, groups),
             confidence=self.plan.confidence,
@@ -391,22 +390,16 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
     """Return the fingerprint of a question: equal for equal requests under one policy, and different otherwise.
 
     All of it is public: the typed tree, which data the owner says these are, the policy, the price, the confidence and
-    the bounds. Estimates of what lies beyond bounds are left out, which change no answer.
+    the bounds.
     """
-    questions = [chosen] if isinstance(chosen, Plan) else list(chosen.parts.values())
     return fingerprint(
         "question",
         chosen.question,
         data_set.identity,
-        without_estimates(data_set.schema),
+        data_set.schema,
         (chosen.epsilon, chosen.delta, chosen.confidence),
-        [(question.meant_at, question.exact_query.limits) for question in questions],
+        [(question.meant_at, question.exact_query.limits) for question in chosen.parts.values()],
     )
-
-
-def without_estimates(schema: Schema) -> Schema:
-    """Return a schema without the estimates of its bounds, which change no answer."""
-    return replace(schema, tables={name: replace(table, beyond=()) for name, table in schema.tables.items()})
 
 
 def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
@@ -426,5 +419,5 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
 
 def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...]:
     """Return an engine's notes on how it answers."""
-    questions = [chosen] if isinstance(chosen, Plan) else chosen.parts.values()
-    return tuple(dict.fromkeys(note for question in questions for note in data_set.engine.render(question).notes))
+    parts = chosen.parts.values()
+    return tuple(dict.fromkeys(note for question in parts for note in data_set.engine.render(question).notes))

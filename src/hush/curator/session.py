@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hush.accounting.events import Event, ZCDPEvent
-from hush.accounting.filters import Filter
 from hush.core import HushError
 from hush.curator.answer import Money
 from hush.curator.data_sets import OpenDataSet
@@ -40,11 +39,6 @@ class Accounts(NamedTuple):
     owned: tuple[Whose, ...]
     prefer_gaussian: bool = False
 
-    @property
-    def filters(self) -> list[Filter]:
-        """The accounts without the names of their budgets."""
-        return [whose.account for whose in self.owned]
-
     def outlook(self, events: Sequence[Event]) -> Outlook | None:
         """Return the share of the accounts that events would take if they were charged now; None without events."""
         return outlook(self.owned, events) if events else None
@@ -52,12 +46,12 @@ class Accounts(NamedTuple):
     @property
     def delta(self) -> Fraction:
         """The δ at which ε is meant: the budget's; 0 where one of the accounts has none."""
-        return min(map(attrgetter("delta"), self.filters), default=Fraction(0))
+        return min(map(attrgetter("account.delta"), self.owned), default=Fraction(0))
 
     @property
     def take_gaussian(self) -> bool:
         """Whether all accounts have a price for Gaussian noise on integers."""
-        return all(map(attrgetter("takes_gaussian"), self.filters))
+        return all(map(attrgetter("account.takes_gaussian"), self.owned))
 
     @property
     def most_rho(self) -> Fraction | None:
@@ -69,14 +63,15 @@ class Accounts(NamedTuple):
             return None
         # the loss is proportional to ρ, so the price of a small event gives the rate
         sample = Fraction(1, 1000)
-        capacity = min(account.limit / account.price(ZCDPEvent(rho=sample)).loss * sample for account in self.filters)
+        small = ZCDPEvent(rho=sample)
+        capacity = min(account.limit / account.price(small).loss * sample for _, account in self.owned)
         return capacity * Fraction(999_999, 1_000_000)
 
     @property
     def remaining(self) -> Money:
         """The amount that may still be spent: the least ε and the least δ of all accounts."""
         # an only analyst's account is often like the data set's
-        amounts = [account.remaining() for account in set(self.filters)]
+        amounts = [account.remaining() for account in set(map(attrgetter("account"), self.owned))]
         zero = Fraction(0)
         least_epsilon = min(map(attrgetter("epsilon"), amounts), default=zero)
         return Money(epsilon=least_epsilon, delta=min(map(attrgetter("delta"), amounts), default=zero))

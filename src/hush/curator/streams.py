@@ -394,9 +394,8 @@ class Streams:
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
-            if (state_file := self._files.open(name)) is not None:
-                with state_file:
-                    before = StreamState.public(state_file).definition
+            if name in self._files.names():
+                before = _read(self._files, name).definition
                 if request is not None and before.get("request") == request:
                     if public.items() <= (before | {"ended": False}).items():
                         return StreamRelease(self._session, name)

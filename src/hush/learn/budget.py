@@ -191,6 +191,13 @@ def noisy(values: object, sigma: Fraction) -> Floats:
     return np.asarray(counts + rounded_gaussian(sigma, counts.shape), dtype=np.float64)
 
 
+def noisy_products(total: Floats, unit: int, noise: Callable[[int], npt.NDArray[Any]]) -> Floats:
+    """Return sums of products, whole numbers in a unit, with noise on the upper triangle; the lower one mirrors it."""
+    upper, result = np.triu_indices(len(total)), np.empty_like(total)
+    result[upper] = result.T[upper] = (total[upper].astype(np.int64) + noise(len(upper[0]))) / unit
+    return result
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looks:
     """Noisy counts of each column's levels, and of the rows."""

@@ -340,7 +340,7 @@ def budget(
 ) -> Budgets:
     """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
 
-    ``granted`` are accounts that the first charge opens. Of analysts who are not ``named`` it says so.
+    ``granted`` are accounts that the first question opens. Of analysts who are not ``named`` it says so.
     """
     with chain.reading() as state:
         accounts, pending = dict(granted) | dict(state.accounts), list(state.pending.values())
@@ -429,8 +429,7 @@ def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
         for entry in chain.store.heaviest(*key, _SHOWN):
             content = entry.read()
             share = charge_shares(chain, entry)[key].took
-            text = " ".join(content["question"].split())
-            text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
+            text = shorten(content["question"], _QUESTION, placeholder="…")
             what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
             parts.append(f"{percent(share, taken=True)} on {content['when'][:10]} ({what})")
     return f". Most was spent by: {'; '.join(parts)}." if parts else "."

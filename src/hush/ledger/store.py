@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -161,7 +162,9 @@ class Store:
         if not rows:
             raise LedgerDamagedError(f"The ledger at {self.place} has lost its head.")
         *_, number, hashed = rows[0]
-        return [cast("Row", row[:9]) for row in rows if row[0] is not None], Head(number=number, hash=hashed)
+        # The head's two columns are left out; there is one row without an entry where none follows.
+        entries = [] if rows[0][0] is None else list(map(itemgetter(slice(9)), rows))
+        return cast("list[Row]", entries), Head(number=number, hash=hashed)
 
     def find(self, condition: str, *values: Any) -> list[Entry]:
         """Return the entries that fulfil a condition of SQL."""
@@ -246,7 +249,7 @@ class Store:
     def bound(self, analyst: str, request: str) -> str | None:
         """Return the hash of the question that a request id was used for without a charge, if it was."""
         rows = self.storage.rows("SELECT question FROM hush_bound WHERE analyst = ? AND request = ?", analyst, request)
-        return None if not rows else rows[0][0].decode() if isinstance(rows[0][0], bytes) else rows[0][0]
+        return bytes(rows[0][0]).decode() if rows else None
 
     def bind(self, analyst: str, request: str, question: str) -> None:
         """Note which question a request id was used for, for a while (inside a lock)."""

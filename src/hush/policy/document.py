@@ -131,29 +131,29 @@ class Section:
         outer.check_names("a name", 100)
         return [(name, outer.section(name)) for name in outer.values]
 
-    def checked(self, key: str, allowed: str, holds: Callable[[Any], object], hint: str = "") -> Any:
-        """Return a value for which ``holds`` is true; None for others, and where there is none."""
-        value = self.values.get(key)
-        if value is None or holds(value):
-            return value
-        self.document.note(self.wrong(key, allowed, hint))
-        return None
+    def holds(self, key: str, *, good: bool, allowed: str, hint: str = "") -> bool:
+        """Return whether a value is good, and note a mistake if not."""
+        if not good:
+            self.document.note(self.wrong(key, allowed, hint))
+        return good
 
     def text(self, key: str, *, hint: str = "") -> str | None:
         """Return text that is not empty."""
-        value = self.checked(key, "text that is not empty", lambda text: isinstance(text, str) and text.strip(), hint)
-        return None if value is None else str(value).strip()
+        value = self.values.get(key)
+        good = value is None or (isinstance(value, str) and bool(value.strip()))
+        good = self.holds(key, good=good, allowed="text that is not empty", hint=hint)
+        return str(value).strip() if good and value is not None else None
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return true or false."""
-        value = self.checked(key, "true or false", lambda flag: isinstance(flag, bool))
-        return default if value is None else bool(value)
+        value = self.values.get(key, default)
+        return value if self.holds(key, good=isinstance(value, bool), allowed="true or false") else default
 
     def whole(self, key: str, default: int, *, maximum: int, hint: str) -> int:
         """Return a whole number from 1 to ``maximum``."""
-        allowed = f"a whole number from 1 to {maximum}"
-        value = self.checked(key, allowed, lambda number: type(number) is int and 1 <= number <= maximum, hint)
-        return default if value is None else int(value)
+        value, allowed = self.values.get(key, default), f"a whole number from 1 to {maximum}"
+        good = type(value) is int and 1 <= value <= maximum
+        return value if self.holds(key, good=good, allowed=allowed, hint=hint) else default
 
     def parsed(self, key: str, parse: Callable[[Any], T], default: T) -> T:
         """Return the value that ``parse`` reads; its refusal becomes a mistake at the key."""

@@ -437,15 +437,17 @@ def _beyond(table: Section) -> tuple[Beyond, ...]:
 
 def _reading(section: Section) -> Mapping[str, Any]:
     """Return the declared format of a table's file."""
-    reading = {
-        key: section.checked(key, f"one of {', '.join(map(json.dumps, allowed))}", allowed.__contains__)
-        for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS))
-    }
-    reading["encoding"] = section.checked("encoding", "a name of one", text_encoding, f"Such as {ENCODINGS}.")
-    reading["timezone"] = section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
-    if "quotes" in section.values:
-        reading["quotes"] = section.flag("quotes", default=True)
-    return MappingProxyType({key: value for key, value in reading.items() if value is not None})
+    reading = {key: section.values[key] for key in READING if key in section.values}
+    good = {}
+    for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
+        words = f"one of {', '.join(map(json.dumps, allowed))}"
+        good[key] = section.holds(key, good=reading.get(key, ",") in allowed, allowed=words)
+    codec = text_encoding(reading.get("encoding", "utf-8"))
+    hint = f"Such as {ENCODINGS}."
+    good["encoding"] = section.holds("encoding", good=codec is not None, allowed="a name of one", hint=hint)
+    section.flag("quotes", default=True)
+    section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
+    return MappingProxyType({key: value for key, value in reading.items() if good.get(key, True)})
 
 
 def _budget(section: Section) -> Budget:

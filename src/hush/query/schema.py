@@ -83,8 +83,8 @@ class Table:
     """How many rows of one unit count within one group."""
     max_groups: int = 1
     """How many groups one unit counts in."""
-    beyond: tuple[Beyond, ...] = ()
-    """Released estimates of the share of rows or groups beyond these two limits."""
+    beyond: tuple[Beyond, ...] = field(default=(), compare=False)
+    """Released estimates of the share of rows or groups beyond these two limits; they change no answer."""
     unsupported: Mapping[str, str] = field(default_factory=dict)
     """Columns that cannot be asked about because hush has no type for them, with the engine's name of theirs."""
     keys: Mapping[str, Type] = field(default_factory=dict)

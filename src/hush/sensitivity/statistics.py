@@ -338,7 +338,7 @@ def _check(statistic: str, norm: str) -> None:
             "statistic", got=statistic, allowed=", ".join(map(repr, STATISTICS)),
             hint="For any other function on a small universe there is FiniteFunction.",
         )  # fmt: skip
-    if norm not in ("l1", "l2", "linf"):
+    if norm not in {"l1", "l2", "linf"}:
         raise InvalidValueError("norm", got=norm, allowed="'l1', 'l2' or 'linf'")
 
 

@@ -285,22 +285,14 @@ def plan_marginals(
     ``touched`` is 2 where neighbours replace a unit.
     """
     wanted = tuple(dict.fromkeys(domain.columns(columns) for columns in workload))
-    cells = sum(domain.cells(columns) for columns in wanted)
-    if not wanted or cells > MAX_TOTAL_CELLS:
+    cells = [domain.cells(columns) for columns in wanted]
+    if not wanted or sum(cells) > MAX_TOTAL_CELLS or max(cells) > MAX_CELLS:
         raise InvalidValueError(
             "workload",
-            got=f"{len(wanted)} marginals with {cells:,} cells",
-            allowed=f"at least one marginal, with at most {MAX_TOTAL_CELLS:,} cells altogether",
-            hint="Name fewer columns, or lower the degree.",
+            got=f"{len(wanted)} marginals with {sum(cells):,} cells, the largest with {max(cells, default=0):,}",
+            allowed=f"at least one marginal, of at most {MAX_CELLS:,} cells each and {MAX_TOTAL_CELLS:,} altogether",
+            hint="Name fewer columns, declare coarser ones, or lower the degree.",
         )
-    for columns in wanted:
-        if domain.cells(columns) > MAX_CELLS:
-            raise InvalidValueError(
-                "workload",
-                got=" × ".join(columns),
-                allowed=f"marginals of at most {MAX_CELLS:,} cells",
-                hint="Leave the marginal out, or declare coarser columns.",
-            )
     if (rho is None) == (epsilon is None):
         raise InvalidValueError("rho", got=rho, allowed="given, or epsilon, but not both")
     if rho is not None:

@@ -42,9 +42,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
-from hush.core import HushError, InvalidValueError, positive
+from hush.core import HushError, positive
 from hush.core.numbers import assign
 from hush.core.rounding import short_up
+from hush.mechanisms.base import choose
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
@@ -75,10 +76,8 @@ class Measurement:
     values: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")
-        if self.law not in _LAWS:
-            raise InvalidValueError("law", got=self.law, allowed=f"one of {', '.join(_LAWS)}")
+        choose(self.kind, _KINDS, "kind")
+        choose(self.law, _LAWS, "law")
         positive(self.parameter, "parameter")
         if self.values.dtype != np.int64:
             assign(self, values=_integers(self.values))
@@ -182,8 +181,7 @@ class Price:
     """ρ of zero-concentrated DP for Gaussian noise, ε for Laplace noise."""
 
     def __post_init__(self) -> None:
-        if self.law not in {"gaussian", "laplace"}:
-            raise InvalidValueError("law", got=self.law, allowed="'gaussian' or 'laplace'")
+        choose(self.law, _LAWS, "law")
         positive(self.amount, "amount")
 
     def parameter(self, share: Fraction, *, squared: Fraction, absolute: Fraction) -> Fraction:

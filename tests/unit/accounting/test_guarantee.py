@@ -163,6 +163,8 @@ def test_currencies():
     assert g.zcdp() == 2.0
     assert 6.0 <= g.renyi(3) <= math.nextafter(6.0, 7)
     assert g.gdp(delta="1e-6") == pytest.approx(2.0, rel=1e-9)
+    with pytest.raises(InvalidValueError, match="delta"):
+        compose([LaplaceEvent(scale=1)]).gdp(delta=0)
     pure = compose([RandomizedResponseEvent(epsilon=1)])
     # The Gaussian with the same total variation: tanh(ε/2) = 2Φ(μ/2) − 1.
     assert math.erf(pure.gdp() / 2 / math.sqrt(2)) == pytest.approx(math.tanh(0.5), rel=1e-12)

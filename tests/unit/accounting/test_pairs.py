@@ -10,16 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hush.accounting.pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    DiscreteLaplacePair,
-    GaussianPair,
-    LaplacePair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-    ResponsePair,
-)
+from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
+from hush.accounting.pairs.hyperbolic import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
+from hush.accounting.pairs.poisson import PoissonGaussianPair, PoissonLaplacePair
 from hush.core.rounding import ball, down, flint, precision, up
 
 # The choices below are fixed by these seeds: they pick parameters, never noise.

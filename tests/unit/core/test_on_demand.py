@@ -12,7 +12,6 @@ import hush
 
 PACKAGES = (
     "accounting",
-    "accounting.pairs",
     "core",
     "ledger",
     "mechanisms",

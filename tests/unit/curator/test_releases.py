@@ -246,8 +246,9 @@ def test_parents_are_given_children() -> None:
 @pytest.mark.parametrize("budget", [{"epsilon": "50", "delta": "1e-6"}, {"epsilon": "50"}])
 def test_all_ranges_of_one_column(budget: dict[str, str]) -> None:
     with curator(budget=budget) as asked:
-        release = asked.ranges("SELECT cost FROM data", epsilon="5")
-        truth = np.sort(people().column("cost").to_numpy())
+        # few cells, for which noise is planned fast
+        release = asked.ranges("SELECT CLIP(cost, 0, 99) AS cost FROM data", epsilon="5")
+        truth = np.clip(np.sort(people().column("cost").to_numpy()), 0, 99)
         (median,) = release.quantiles([0.5])
         assert median["low"] <= np.median(truth) <= median["high"] + 1
         totals = release.distribution().table.column("n").to_pylist()
@@ -255,7 +256,7 @@ def test_all_ranges_of_one_column(budget: dict[str, str]) -> None:
         histogram = release.histogram(bins=4)
         assert len(histogram) == 4
         assert sum(histogram.table.column("n").to_pylist()) == pytest.approx(
-            release.ranges.count(0, 999).value, rel=0.1
+            release.ranges.count(0, release.ranges.plan.cells - 1).value, rel=0.1
         )
         again = asked.ranges("SELECT age FROM data", epsilon="1", request="r").distribution().table
         assert asked.ranges("SELECT age FROM data", epsilon="1", request="r").distribution().table.equals(again)

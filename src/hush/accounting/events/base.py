@@ -33,7 +33,7 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from hush.accounting.description import FIGURE_BITS, Described, Description, Lost
-from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Pair
 from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.errors import DescriptionError, UnknownEventError
 from hush.core.numbers import assign

@@ -37,10 +37,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from hush.accounting import pairs
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta, read_order
 from hush.accounting.events.base import VERSION, Event
-from hush.accounting.pairs import Pair
+from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
+from hush.accounting.pairs.hyperbolic import BoundedRangePair, DiscreteLaplacePair, LaplacePair
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.numbers import assign
 from hush.core.rounding import ball, fraction_up, precision
@@ -235,7 +236,7 @@ class LaplaceEvent(Event):
         assign(self, scale=positive(scale, "scale"), sensitivity=positive(sensitivity, "sensitivity"))
 
     def description(self) -> Description:
-        return Description.of(pairs.LaplacePair(epsilon=self.sensitivity / self.scale))
+        return Description.of(LaplacePair(epsilon=self.sensitivity / self.scale))
 
 
 def read_variance(sigma: object, sigma_squared: object) -> Fraction:
@@ -262,7 +263,7 @@ class GaussianEvent(Event):
         )
 
     def description(self) -> Description:
-        return Description.of(pairs.GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
+        return Description.of(GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -288,7 +289,7 @@ class DiscreteLaplaceEvent(Event):
         """Return the discrete Laplace pair; with sensitivity 1 it is randomized response."""
         if self.sensitivity == 1:  # losses are ±a only, with the masses of randomized response
             return Description.pure(self.parameter)
-        return Description.of(pairs.DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
+        return Description.of(DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -306,9 +307,7 @@ class DiscreteGaussianEvent(Event):
         assign(self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=_whole(sensitivity))
 
     def description(self) -> Description:
-        return Description.of(
-            pairs.DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
-        )
+        return Description.of(DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -335,7 +334,9 @@ class SkellamEvent(Event):
         assign(self, variance=spread, sensitivity=moves)
 
     def description(self) -> Description:
-        return Description.of(pairs.SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
+        from hush.accounting.pairs.skellam import SkellamPair
+
+        return Description.of(SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
 
 
 def _whole(sensitivity: object) -> int:
@@ -411,7 +412,9 @@ class PoissonGaussianEvent(_SampledEvent):
         return GaussianEvent(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
 
     def _pair(self) -> Pair:
-        return pairs.PoissonGaussianPair(rate=self.rate, mu_squared=self.sensitivity**2 / self.sigma_squared)
+        from hush.accounting.pairs.poisson import PoissonGaussianPair
+
+        return PoissonGaussianPair(rate=self.rate, mu_squared=self.sensitivity**2 / self.sigma_squared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -435,7 +438,9 @@ class PoissonLaplaceEvent(_SampledEvent):
         return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity)
 
     def _pair(self) -> Pair:
-        return pairs.PoissonLaplacePair(rate=self.rate, epsilon=self.sensitivity / self.scale)
+        from hush.accounting.pairs.poisson import PoissonLaplacePair
+
+        return PoissonLaplacePair(rate=self.rate, epsilon=self.sensitivity / self.scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -459,10 +464,10 @@ class ObjectivePerturbationEvent(Event):
         assign(self, two_sided=two_sided)
 
     def description(self) -> Description:
+        from hush.accounting.pairs.objective import ObjectivePerturbationPair
+
         return Description.of(
-            pairs.ObjectivePerturbationPair(
-                mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided
-            )
+            ObjectivePerturbationPair(mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided)
         )
 
 
@@ -522,7 +527,7 @@ class BoundedRangeEvent(Event):
             return Description()
         if self.mode == "nonadaptive":  # kept apart: the optimum holds for equal ranges fixed in advance
             return Description(ranges={self.epsilon: 1})
-        return Description.of(pairs.BoundedRangePair(epsilon=self.epsilon))
+        return Description.of(BoundedRangePair(epsilon=self.epsilon))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

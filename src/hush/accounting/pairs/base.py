@@ -30,11 +30,6 @@ Floats = npt.NDArray[np.float64]
 Terms = dict[Fraction, Any]
 """Losses x, each with a polynomial in 1/s (a flint ``arb_poly``)."""
 
-Range = tuple[float, float]
-"""A range of the noise, in standard deviations."""
-EVERYWHERE: Range = (-math.inf, math.inf)
-"""The whole range of the noise."""
-
 
 class LossCells(NamedTuple):
     """A pair's loss, cut into cells that are merged into one atom each (:mod:`.loss_cells`).
@@ -124,20 +119,12 @@ class Pair(ABC):
         """
         return None
 
-    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
-        """Return the loss in cells of at most this width, tilted by c; ``noise`` restricts it to a range of the noise.
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+        """Return the loss in cells of at most this width, tilted by c.
 
         None where it is not known, or where there would be too many.
         """
         return None
-
-    def valley(self, c: float) -> float | None:
-        """Return the noise of least density between two humps of the law tilted by c; None where it has one hump."""
-        return None
-
-    def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
-        """Return an estimate of ln ∫ e^{cl}dP over a range of the noise, to choose tilts for pairs with a valley."""
-        raise NotImplementedError
 
     def gaussian(self) -> Fraction | None:
         """Return μ² where the pair is exactly that of Gaussian noise; Gaussian pairs compose by adding μ²."""

@@ -47,14 +47,12 @@ from typing import Any
 import numpy as np
 
 from hush.accounting.pairs.base import (
-    EVERYWHERE,
     UNIT,
     Batch,
     Complexes,
     Floats,
     LossCells,
     Pair,
-    Range,
     Terms,
     expm1,
     log1p,
@@ -138,7 +136,7 @@ class LaplacePair(_HyperbolicPair):
     def terms_shape(self) -> tuple[int, int]:
         return 2, 1
 
-    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
         """Return cells of the loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width)
 
@@ -282,7 +280,7 @@ class BoundedRangePair(_HyperbolicPair):
     def terms_shape(self) -> tuple[int, int]:
         return 2, 1
 
-    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
         """Return cells of the loss, which has no atoms."""
         return laplace_cells(float(self.epsilon), c, width, atoms=False)
 

@@ -29,7 +29,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, UNIT, Floats, LossCells, Range
+from hush.accounting.pairs.base import UNIT, Floats, LossCells
 
 _MARGIN = 10.5
 """Deviations beyond the centre of a tilted normal law at which its cells end."""
@@ -37,32 +37,6 @@ _MAX_CELLS = 1 << 22
 _NEGLIGIBLE_NATS = 60.0
 """Nats below the largest tilted density at which an interval is left out; its mass is counted."""
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
-
-
-def sampled_valley(q: float, kappa: float, c: float) -> float | None:
-    """Return the t of least density between the two humps of a sampled Gaussian's tilted law, None where it has one."""
-    top = (1 + c) * kappa
-    if top < 2:
-        return None
-    t = np.linspace(0, top, 4001)
-    f = _density(q, kappa, c, t, reverse=False)
-    inner = int(np.argmin(f))
-    # Two humps only where the density falls by e³ between them; a shallow dip is not worth a cut.
-    depth = min(float(f[: inner + 1].max()), float(f[inner:].max())) - float(f[inner])
-    return float(t[inner]) if depth > 3 else None
-
-
-def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> Floats:
-    """Return an estimate of ln ∫ e^{cl}dP over a range of a sampled Gaussian's noise, forward, to choose tilts."""
-    cumulants = np.empty(c.shape)
-    for k, tilt in enumerate(c):
-        low = max(-_MARGIN, noise[0])
-        high = min(max((1 + float(tilt)) * kappa, low) + _MARGIN, noise[1])
-        t = np.linspace(low, max(high, low + 1e-9), 2001)
-        f = _density(q, kappa, float(tilt), t, reverse=False)
-        peak = float(f.max())
-        cumulants[k] = peak + math.log(float(np.exp(f - peak).sum()) * float(t[1] - t[0])) - _LOG_ROOT_TWO_PI
-    return cumulants
 
 
 def log_a(q: float, argument: Floats) -> Floats:
@@ -175,15 +149,10 @@ def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) ->
     return LossCells(losses, logs, mu * (size - 1) / sigma, wrong, slip, outside)
 
 
-def sampled_gaussian_cells(
-    q: float, kappa: float, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE
-) -> LossCells | None:
-    """Return the cells of a sampled Gaussian over a range of its noise t, which is standard normal under Q."""
+def sampled_gaussian_cells(q: float, kappa: float, c: float, width: float, *, reverse: bool) -> LossCells | None:
+    """Return the cells of a sampled Gaussian; its noise t is standard normal under Q."""
     power = -c if reverse else 1 + c
-    first = max(min(0.0, power * kappa) - _MARGIN, noise[0])
-    last = min(max(0.0, power * kappa, first) + _MARGIN, noise[1])
-    if not last > first:
-        return None
+    first, last = min(0.0, power * kappa) - _MARGIN, max(0.0, power * kappa) + _MARGIN
     # Cut where the density has fallen by e^{-60} from its largest; left of the first maximum and right of the last.
     t = np.linspace(first, last, 8001)
     f = _density(q, kappa, c, t, reverse=reverse)
@@ -219,9 +188,8 @@ def sampled_gaussian_cells(
     left_mass = max(float(ends[0]), float(ends[1])) + math.log(low - first) if low > first else -math.inf
     right_mass = max(float(ends[2]), float(ends[3])) + math.log(last - high) if last > high else -math.inf
     outside = math.exp(min(left_mass - log_total, 0.0)) + math.exp(min(right_mass - log_total, 0.0))
-    for nodes, open_end in ((ends[0], noise[0]), (ends[3], noise[1])):
-        if math.isinf(open_end):  # beyond the last point: the density over its slope, at least the margin
-            outside += math.exp(min(float(nodes) - log_total, 0.0)) / (_MARGIN - 0.5)
+    for end in (ends[0], ends[3]):  # beyond the last point: the density over its slope, at least the margin
+        outside += math.exp(min(float(end) - log_total, 0.0)) / (_MARGIN - 0.5)
     losses = -losses if reverse else losses
     return LossCells(losses, logs, widest, wrong, slip, outside * (1 + 1e-6))
 

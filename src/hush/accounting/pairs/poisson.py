@@ -38,13 +38,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hush.accounting.pairs.base import (
-    EVERYWHERE,
     UNIT,
     Complexes,
     Floats,
     LossCells,
     Pair,
-    Range,
     by_tilt,
     expm1,
     log1p,
@@ -52,13 +50,7 @@ from hush.accounting.pairs.base import (
 )
 from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.hyperbolic import LaplacePair
-from hush.accounting.pairs.loss_cells import (
-    laplace_cells,
-    log_a,
-    sampled_gaussian_cells,
-    sampled_rough_cumulant,
-    sampled_valley,
-)
+from hush.accounting.pairs.loss_cells import laplace_cells, log_a, sampled_gaussian_cells
 from hush.core.rounding import Ball, ball, flint, up
 from hush.core.work import spend
 
@@ -178,15 +170,8 @@ class PoissonGaussianPair(Pair):
         """Return q and κ."""
         return float(self.rate), math.sqrt(float(self.mu_squared))
 
-    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
-        return sampled_gaussian_cells(*self._floats(), c, width, reverse=reverse, noise=noise)
-
-    def valley(self, c: float) -> float | None:
-        """Return the noise between the hump of the units left out and that of the units taken."""
-        return sampled_valley(*self._floats(), c)
-
-    def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
-        return sampled_rough_cumulant(*self._floats(), c, noise)
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+        return sampled_gaussian_cells(*self._floats(), c, width, reverse=reverse)
 
     def group(self, size: int) -> Pair:
         """Return the unsampled noise for the whole group: it dominates any number of its members being sampled."""
@@ -433,7 +418,7 @@ def sums_on_a_line(u: Floats, size: Floats, log: Floats) -> tuple[Complexes, Flo
     return total.ravel()[: u.size], UNIT * ((2 * size.size + 64) * mass + 8 * u * turn)
 
 
-_LARGEST_EXPONENT = 600.0
+_LARGEST_EXPONENT = 6000.0
 """The largest tilt times loss at which moments are summed."""
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
 """Parameters r of Bernstein ellipses; the best bound of all is used."""
@@ -524,7 +509,7 @@ class PoissonLaplacePair(Pair):
         q, e = ball(self.rate), ball(self.epsilon)
         return (q + (1 - q) * (-e).exp()) / 2
 
-    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
         """Return cells of the Laplace loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width, rate=float(self.rate), reverse=reverse)
 

@@ -37,8 +37,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range
-from hush.core.rounding import Ball, ball, down, flint, precision, smallest_decimal, up
+from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, LossCells, Pair
+from hush.core.rounding import Ball, ball, down, flint, float_up, precision, smallest_decimal, up
 from hush.core.work import spend
 
 MOST_VARIANCE = 10**6
@@ -182,7 +182,7 @@ class SkellamPair(Pair):
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         return skellam_profile(self.variance, self.sensitivity, epsilon)
 
-    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
         end = self._reach(c) if abs(c) < 1e6 else _MAX_MASSES + 1
         if end > _MAX_MASSES:
             return None
@@ -278,13 +278,8 @@ def skellam_variance(*, sensitivity: int, epsilon: Fraction, delta: Fraction) ->
 
 def skellam_epsilon(*, variance: Fraction, sensitivity: int, delta: Fraction) -> float:
     """Return the smallest ε, rounded up, at which Skellam noise of this variance is (ε, δ)-DP."""
-    low, high = Fraction(0), Fraction(1)
-    while up(skellam_delta(variance, sensitivity, high)) > delta:
-        high *= 2
-    while down(ball(high - low)) > 1e-12 * float(high):
-        middle = (low + high) / 2
-        if up(skellam_delta(variance, sensitivity, middle)) <= delta:
-            high = middle  # only certified values become the upper end, which is returned
-        else:
-            low = middle
-    return up(ball(high))
+
+    def enough(promised: Fraction) -> bool:
+        return up(skellam_delta(variance, sensitivity, promised)) <= delta
+
+    return 0.0 if enough(Fraction(0)) else float_up(smallest_decimal(enough, digits=12))

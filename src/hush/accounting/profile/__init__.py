@@ -16,8 +16,8 @@ method                         is used for
                                Before the contour where the steps are 24 at most, after it else
 :mod:`.tail_bounds`            every composition: Chernoff far out, near certainty, and the atom at the largest loss
 :mod:`.convolution`            few steps of any kind, sampled ones and atoms above all: FFT on a grid; a last resort
-:mod:`.contour`, wide          eight times the nodes; a last resort
-:mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more; a last resort
+:mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more, and more nodes; a last
+                               resort
 ============================== =========================================================================================
 
 The choice of c for the contour and the convolution is :mod:`.cumulant`'s; :mod:`.lattices` has the laws of losses that
@@ -26,7 +26,7 @@ and Rényi curves) and :mod:`.closed_forms` (equal mechanisms of bounded range, 
 
 >>> from fractions import Fraction
 >>> from hush.accounting.description import Description
->>> from hush.accounting.pairs import LaplacePair
+>>> from hush.accounting.pairs.hyperbolic import LaplacePair
 >>> from hush.accounting.profile.direction import Direction
 >>> steps = Direction(Description.of(LaplacePair(epsilon=Fraction(1, 10))) * 50, reverse=False)
 >>> ends = steps.log_delta(2.0)

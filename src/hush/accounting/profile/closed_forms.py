@@ -30,8 +30,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hush.accounting.pairs import Pair
-from hush.accounting.pairs.base import UNIT, Floats, Terms
+from hush.accounting.pairs.base import UNIT, Floats, Pair, Terms
 from hush.accounting.pairs.gaussian import gaussian_profile
 from hush.accounting.profile.cumulant import Cumulant
 from hush.accounting.profile.method import LogInterval, Method, invert

@@ -14,8 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from hush.accounting.description import Description
-from hush.accounting.pairs import Pair
-from hush.accounting.pairs.base import UNIT, Floats
+from hush.accounting.pairs.base import UNIT, Floats, Pair
 from hush.accounting.profile.cumulant import Cumulant
 from hush.core.rounding import precision, up
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
+from hush.core.rounding import falling_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def invert(
 
     # An estimate of the root first. It proves nothing: the ends are proved by evaluations on either side of it.
     middle = 0.5 * (target.lower + target.upper)
-    root, slope = _root(lambda x: look(x).upper - middle, guess, slope, largest)
+    root, slope = falling_root(lambda x: look(x).upper - middle, guess, slope=slope, largest=largest)
     excess, deficit = look(root).upper - target.lower, target.upper - look(root).lower
     # The first step covers the interval's own width at the known slope; at least one unit in the last place.
     right, left = (
@@ -118,45 +119,6 @@ def invert(
     upper = min([upper, *(x for x, delta_ends in evaluations.items() if delta_ends.upper <= target.lower)])
     lower = max([lower, *(x for x, delta_ends in evaluations.items() if delta_ends.lower >= target.upper)])
     return lower, upper
-
-
-def _root(f: Callable[[float], float], guess: float, slope: float, largest: float) -> tuple[float, float]:
-    """Return an estimate of the zero of a falling function, and its slope there: secants inside a bracket."""
-    low, high = 0.0, largest
-    x = min(guess, largest * (1 - 1e-12)) if guess > 0 else 0.0
-    x_last, y_last = math.nan, math.nan
-    zero_seen = False
-    for turn in range(200):
-        y = f(x)
-        zero_seen = zero_seen or x == 0.0
-        if y > 0:
-            low = x
-        else:
-            high = x
-            if x == 0.0:
-                break
-        secant = (y_last - y) / (x - x_last) if x != x_last else math.nan
-        if math.isfinite(secant) and secant > 0:
-            slope = secant
-        if abs(y) < 1e-14 or (math.isfinite(high) and high - low <= 4e-16 * high):
-            break
-        x_last, y_last = x, y
-        step = x + y / slope if math.isfinite(y) else math.nan
-        # Next: the secant's step, inside the bracket. Every fifth turn, and where it leads outside, a bisection,
-        # geometric where the ends are far apart. Zero itself is tried once, since the answer may be ε = 0.
-        if not math.isfinite(high):
-            x = step if low < step <= 16 * x else 2 * x + 1e-12
-        elif low < step < high and turn % 5 != 4:
-            x = step
-        elif low == 0.0 and not zero_seen:
-            x = 0.0
-        elif low == 0.0:
-            x = high / 16
-        else:
-            x = math.sqrt(low * high) if high > 4 * low else 0.5 * (low + high)
-        if x in {low, high} and x != 0.0:
-            break
-    return x, slope
 
 
 def _walk(holds: Callable[[float], bool], root: float, step: float, end: float) -> float:

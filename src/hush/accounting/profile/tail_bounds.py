@@ -18,17 +18,19 @@ Every z gives a valid bound; a search in floating point picks one and ball arith
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 from hush.accounting.description import Description, RenyiPoints
 from hush.accounting.pairs.base import UNIT, Floats
+from hush.accounting.prices import conversion_cost, converted_delta
 from hush.accounting.profile.cumulant import COARSE, Cumulant, log_kappa
 from hush.accounting.profile.method import LogInterval, Method
 from hush.core.rounding import Ball, ball, down, flint, precision, up
 
+_WORKING_BITS = 128
 _MAX_PAIRS = 200
 """The largest number of different pairs for which K(−1/2) is computed in ball arithmetic."""
 
@@ -117,13 +119,6 @@ class TailBounds(Method):
         return lower, upper
 
 
-_WORKING_BITS = 128
-
-
-def _ball_kappa(z: Ball) -> Ball:
-    return -z * (1 / z).log1p() - z.log1p()
-
-
 def _search(objective: Callable[[Floats], Floats], limit: float) -> float:
     """Return a z in (0, limit] near the minimum of the objective: a grid in ln z, refined five times."""
     low, high = math.log(1e-9), math.log(min(1e12, limit))
@@ -136,69 +131,47 @@ def _search(objective: Callable[[Floats], Floats], limit: float) -> float:
     return min(math.exp(float(grid[best])), limit)
 
 
-def _curve(description: Description, real: Callable[[Floats], Floats]) -> tuple[Callable[[Floats], Floats], float]:
-    """Return a float estimate of K(z), and the largest z at which every curve is known."""
-    rho = float(description.rho)
-    limit = math.inf
-    for curve in description.curves:
-        if isinstance(curve, RenyiPoints):
-            limit = min(limit, float(curve.points[-1][0] - 1))
+def _orders(
+    description: Description, real: Callable[[Floats], Floats], objective: Callable[[Floats, Floats], Floats]
+) -> list[Fraction]:
+    """Return exact orders: the best by floats, and those at which a curve of points jumps, where the optimum often is.
+
+    ``objective`` is a function of z, the order less 1, and of K(z). At the end of a curve of points the order is
+    exactly the last known one.
+    """
+    points = [curve.points for curve in description.curves if isinstance(curve, RenyiPoints)]
+    corners = sorted({order for curve in points for order, _ in curve})
+    last = min((curve[-1][0] for curve in points), default=None)
+
+    def known(z: float) -> Fraction:
+        order = 1 + Fraction(z)
+        return order if last is None else min(order, last)
 
     def estimate(z: Floats) -> Floats:
-        summed = real(z) + rho * z * (z + 1)
+        summed = real(z) + float(description.rho) * z * (z + 1)
         for curve, count in description.curves.items():
-            values = []
-            for node in z:
-                order = 1 + Fraction(float(node))
-                if isinstance(curve, RenyiPoints) and float(node) >= float(curve.points[-1][0] - 1):
-                    order = curve.points[-1][0]
-                values.append(float(curve.at(order).mid()) if curve.at(order).is_finite() else math.inf)
-            summed = summed + count * z * np.array(values)
-        return summed
+            summed = summed + count * z * np.array([up(curve.at(known(node))) for node in z.tolist()])
+        return objective(z, summed)
 
-    return estimate, limit
-
-
-def _orders(description: Description, z: float) -> Iterator[Fraction]:
-    """Yield exact orders less 1: z, and those at which a curve of points jumps, for the optimum is often there.
-
-    At the end of a curve of points it is exactly the last known order.
-    """
-    curves = [curve.points for curve in description.curves if isinstance(curve, RenyiPoints)]
-    corners = sorted({order - 1 for points in curves for order, _ in points})[:64]
-    for candidate in (z, *map(float, corners)):
-        exact = Fraction(candidate)
-        for points in curves:
-            exact = min(exact, points[-1][0] - 1)
-            for order, _ in points:
-                if abs(float(order - 1) - candidate) <= 1e-9 * candidate:
-                    exact = min(exact, order - 1)
-        yield exact
+    near = _search(estimate, math.inf if last is None else float(last - 1))
+    return [known(near), *(order for order in corners[:64] if last is None or order <= last)]
 
 
 def renyi_epsilon(description: Description, real: Callable[[Floats], Floats], log_delta: Ball) -> float:
     """Return an upper bound of ε at a δ given by its logarithm."""
-    estimate, limit = _curve(description, real)
     target = float(log_delta.mid())
-    near = _search(lambda z: (estimate(z) + log_kappa(z) - target) / z, limit)
-    best = math.inf
+    orders = _orders(description, real, lambda z, k: (k + log_kappa(z) - target) / z)
     with precision(_WORKING_BITS):
-        for exact in _orders(description, near):
-            z = ball(exact)
-            # Every order gives a valid ε, each rounded up: the least is valid too.
-            best = min(best, up(description.renyi(1 + exact) + (_ball_kappa(z) - log_delta) / z))
-    return max(0.0, best)
+        # Every order gives a valid ε, each rounded up: the least is valid too.
+        return max(0.0, min(up(description.renyi(order) + conversion_cost(order, log_delta)) for order in orders))
 
 
 def renyi_delta(description: Description, real: Callable[[Floats], Floats], epsilon: Fraction) -> Ball:
     """Return a ball; its upper end is an upper bound of δ(ε)."""
-    estimate, limit = _curve(description, real)
-    target = float(epsilon)
-    near = _search(lambda z: estimate(z) - z * target + log_kappa(z), limit)
+    orders = _orders(description, real, lambda z, k: k - z * float(epsilon) + log_kappa(z))
     best = flint().arb(1)
-    for exact in _orders(description, near):
-        z = ball(exact)
-        value = (z * (description.renyi(1 + exact) - ball(epsilon)) + _ball_kappa(z)).exp()
+    for order in orders:
+        value = converted_delta(order, description.renyi(order), epsilon)
         if value.is_finite():
             best = best.min(value)
     return best

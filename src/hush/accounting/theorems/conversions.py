@@ -29,10 +29,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 
 from hush.accounting.description import read_order
-from hush.accounting.prices import best_order, conversion_cost, float_cost
+from hush.accounting.prices import best_order, conversion_cost, converted_delta, float_cost
 from hush.core import Number, fraction_between, nonnegative
 from hush.core.rounding import Ball, Bound, ball, certified, enclosure
 
@@ -40,7 +39,7 @@ from hush.core.rounding import Ball, Bound, ball, certified, enclosure
 def renyi_to_epsilon(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
     """Return ε at ``delta`` of (α, γ)-Rényi DP by the best known conversion; the value is rounded up."""
     exact_order, loss, exact_delta = read_order(alpha), nonnegative(gamma, "gamma"), fraction_between(delta, "delta")
-    return _at_least_zero(lambda: ball(loss) + conversion_cost(exact_order, exact_delta))
+    return _at_least_zero(lambda: ball(loss) + conversion_cost(exact_order, ball(exact_delta).log()))
 
 
 def renyi_to_epsilon_textbook(alpha: Number, gamma: Number, *, delta: Number) -> Bound:
@@ -52,15 +51,8 @@ def renyi_to_epsilon_textbook(alpha: Number, gamma: Number, *, delta: Number) ->
 def renyi_to_delta(alpha: Number, gamma: Number, *, epsilon: Number) -> Bound:
     """Return δ at ``epsilon`` of (α, γ)-Rényi DP by the best known conversion, rounded up and at most 1."""
     exact_order, loss, target = read_order(alpha), nonnegative(gamma, "gamma"), nonnegative(epsilon, "epsilon")
-    bound = enclosure(certified(lambda: renyi_delta_ball(exact_order, ball(loss), target)))
+    bound = enclosure(certified(lambda: converted_delta(exact_order, ball(loss), target)))
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
-
-
-def renyi_delta_ball(alpha: Fraction, gamma: Ball, epsilon: Fraction) -> Ball:
-    """Return e^{(α-1)(γ-ε)}·(1-1/α)^{α-1}/α as a ball."""
-    # (1-1/α)^{α-1} goes into the exponent as (α-1)·ln(1-1/α), by log1p, which keeps its digits for large α.
-    exponent = ball(alpha - 1) * (gamma - ball(epsilon) + (-ball(1 / alpha)).log1p())
-    return exponent.exp() / ball(alpha)
 
 
 def zcdp_to_epsilon(rho: Number, *, delta: Number) -> Bound:
@@ -70,7 +62,7 @@ def zcdp_to_epsilon(rho: Number, *, delta: Number) -> Bound:
         return Bound(lower=0.0, upper=0.0)
     # Any order gives a true bound: the float search decides how tight it is, the ball below whether it holds.
     chosen_order = best_order(lambda alpha: alpha * float(cost) + float_cost(alpha, exact_delta))
-    return _at_least_zero(lambda: ball(chosen_order * cost) + conversion_cost(chosen_order, exact_delta))
+    return _at_least_zero(lambda: ball(chosen_order * cost) + conversion_cost(chosen_order, ball(exact_delta).log()))
 
 
 def zcdp_to_epsilon_textbook(rho: Number, *, delta: Number) -> Bound:
@@ -89,7 +81,7 @@ def zcdp_to_delta(rho: Number, *, epsilon: Number) -> Bound:
         return (alpha - 1) * (alpha * float(cost) - float(target) + math.log1p(-1 / alpha)) - math.log(alpha)
 
     chosen_order = best_order(exponent)  # a float search; the bound at this order is certified below
-    bound = enclosure(certified(lambda: renyi_delta_ball(chosen_order, ball(chosen_order * cost), target)))
+    bound = enclosure(certified(lambda: converted_delta(chosen_order, ball(chosen_order * cost), target)))
     return Bound(lower=min(bound.lower, 1.0), upper=min(bound.upper, 1.0))
 
 

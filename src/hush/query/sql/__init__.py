@@ -79,7 +79,6 @@ def resolve(
         if context.parts:
             _check_unused_parts(context)
         question = asked(answers, context)
-    context.binder.check_all_used()
     return replace(question, intervals=ends, text=text + context.binder.written())
 
 
@@ -106,7 +105,6 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
             raise QuestionError(
                 "Rows of a release cannot be compared with an answer.", "Ask for it first, and write it."
             )
-        context.binder.check_all_used()
     if not private(table.relation):
         raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
     types = columns_of(table.relation)

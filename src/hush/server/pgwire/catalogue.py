@@ -81,7 +81,7 @@ PARAMETERS = {
     "transaction_read_only": "on",
     "row_security": "on",
 }
-"""The values of SHOW; most are also sent to a client as it connects."""
+"""The values of SHOW, which are also sent to a client as it connects."""
 MACROS = lines("functions.sql")
 _CASTS = {"oid": "BIGINT", "xid": "BIGINT", "name": "VARCHAR", "regtype": "VARCHAR", "regproc": "VARCHAR"}
 _RENAMED = {

@@ -7,9 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from hush.accounting.pairs import (
-    DiscreteLaplacePair,
-)
+from hush.accounting.pairs.hyperbolic import DiscreteLaplacePair
 from hush.core.rounding import ball, flint, precision
 
 

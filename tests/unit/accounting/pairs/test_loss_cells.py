@@ -9,13 +9,9 @@ import flint
 import numpy as np
 import pytest
 
-from hush.accounting.pairs import (
-    BoundedRangePair,
-    DiscreteGaussianPair,
-    LaplacePair,
-    PoissonGaussianPair,
-    PoissonLaplacePair,
-)
+from hush.accounting.pairs.gaussian import DiscreteGaussianPair
+from hush.accounting.pairs.hyperbolic import BoundedRangePair, LaplacePair
+from hush.accounting.pairs.poisson import PoissonGaussianPair, PoissonLaplacePair
 from hush.core.rounding import precision
 
 PAIRS = [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hush.accounting import DescriptionError, GaussianEvent, ObjectivePerturbationEvent, compose, event_from_json
-from hush.accounting.pairs import ObjectivePerturbationPair
+from hush.accounting.pairs.objective import ObjectivePerturbationPair
 from hush.core import InvalidValueError
 from hush.core.rounding import ball, down, flint, precision, up
 

@@ -9,7 +9,7 @@ from scipy import special
 
 import hush
 from hush.accounting import ApproximateDPEvent, SkellamEvent, event_from_json
-from hush.accounting.pairs import SkellamPair
+from hush.accounting.pairs.skellam import SkellamPair, skellam_epsilon
 from hush.core import InvalidValueError
 from hush.core.rounding import ball, down, flint, up
 from hush.distributed import SkellamShare
@@ -78,6 +78,13 @@ def test_shares_are_charged_as_the_noise_that_they_are():
     assert ten < 0.4 * box
     assert event_from_json(share.event.to_json()) == share.event
     assert share.event.group(3) == SkellamEvent(variance=share.honest_variance, sensitivity=3)
+
+
+def test_the_epsilon_of_a_variance_is_zero_where_any_is_enough():
+    assert skellam_epsilon(variance=Fraction(10**4), sensitivity=1, delta=Fraction(1, 2)) == 0.0
+    assert skellam_epsilon(variance=Fraction("14.24"), sensitivity=1, delta=Fraction(1001, 10**9)) == pytest.approx(
+        1, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("options", [

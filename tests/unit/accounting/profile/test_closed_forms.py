@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from hush.accounting.description import Description
-from hush.accounting.pairs import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
+from hush.accounting.pairs.hyperbolic import BoundedRangePair, DiscreteLaplacePair, LaplacePair, ResponsePair
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion
 from hush.accounting.profile.direction import Direction
 from hush.core.rounding import ball, down, precision, up

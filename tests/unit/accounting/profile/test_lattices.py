@@ -12,7 +12,8 @@ import pytest
 from scipy import special
 
 from hush.accounting import compose, event_from_json
-from hush.accounting.pairs import DiscreteGaussianPair, ResponsePair
+from hush.accounting.pairs.gaussian import DiscreteGaussianPair
+from hush.accounting.pairs.hyperbolic import ResponsePair
 from hush.accounting.profile.lattices import groups
 from hush.core.rounding import ball, precision
 
