@@ -174,7 +174,7 @@ class GroupColumns:
                         self._truths[number] = np.zeros((draws, size))
                         np.add.at(self._truths[number].T, added[1], truths[number].T)
                     else:
-                        outcomes = simulation[number].of(every, slice(None))
+                        outcomes = simulation[number].of(every)
                         self._truths[number] = np.take_along_axis(outcomes, orders, axis=1).T
         return self._truths
 
@@ -550,12 +550,12 @@ def _simulated(
         widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
     for batch in simulation.parts(groups):
         if isinstance(expression, Released):
-            draws = simulation[expression.index].of(batch, slice(None))
+            draws = simulation[expression.index].of(batch)
             widths[batch] = least_widths(draws - answers[batch, None], outside)
             continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
-            truths[number] = simulation[number].of(batch, slice(None)).T
+            truths[number] = simulation[number].of(batch).T
         keys, aggregates = ([column[batch] for column in columns] for columns in (rows.keys, rows.aggregates))
         outcomes = np.atleast_2d(evaluate(expression, keys, truths))
         anything = unsettled(expression, keys, aggregates, truths)
@@ -655,9 +655,7 @@ class Simulation:
                 np.array([float(value) if isinstance(value, Fraction | float | int) else math.nan for value in column])
                 for column in picks
             )
-            plausible = Plausible(
-                lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
-            )
+            plausible = Plausible(lambda groups: middle[groups][:, None] + width[groups][:, None] * places)
         else:
             statistics = support(estimator)
             for statistic, law in self._plan.laws.items():
