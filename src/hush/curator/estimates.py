@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +98,6 @@ class GroupColumns:
     plan: Plan
     """Its question reads the further keys that an engine computes."""
     released: NoisyGroups
-    keys: list[Array]
-    aggregates: list[Array]
     exact: list[list[Any]]
     """Each aggregate's answers as they are shown; whole numbers are exact."""
     evaluated: Mapping[Expression, Expression]
@@ -107,6 +105,16 @@ class GroupColumns:
     _truths: dict[int, Array] | None = None
     _finer: tuple[GroupColumns, npt.NDArray[np.int64]] | None = None
     """Where groups are added up: the finer ones, and which group each belongs to."""
+    keys: list[Array] = field(init=False)
+    aggregates: list[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        question, rows = self.plan.question, self.released.keys
+        self.keys = [
+            key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
+        ]
+        pairs = zip(self.exact, question.aggregates, strict=True)
+        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
     @property
     def outputs(self) -> list[Expression]:
@@ -136,8 +144,6 @@ class GroupColumns:
         return GroupColumns(
             plan=self.plan,
             released=self.released.rows(places),
-            keys=[column[places] for column in self.keys],
-            aggregates=[column[places] for column in self.aggregates],
             exact=[[values[row] for row in places] for values in self.exact],
             evaluated=self.evaluated,
         )
@@ -168,7 +174,7 @@ class GroupColumns:
                         self._truths[number] = np.zeros((draws, size))
                         np.add.at(self._truths[number].T, added[1], truths[number].T)
                     else:
-                        outcomes = simulation[number].of(every, slice(None))
+                        outcomes = simulation[number].of(every)
                         self._truths[number] = np.take_along_axis(outcomes, orders, axis=1).T
         return self._truths
 
@@ -191,13 +197,10 @@ class GroupColumns:
             statistics[measure] = sums
         released = NoisyGroups(keys=[self.released.keys[row] for row in first], statistics=statistics, picks={})
         plan = added_up_plan(self.plan, times)
-        exact = estimates(plan, released)
         return GroupColumns(
             plan=plan,
             released=released,
-            keys=[column[first] for column in self.keys],
-            aggregates=_answers(plan, exact),
-            exact=exact,
+            exact=estimates(plan, released),
             evaluated=self.evaluated,
             _finer=(self, group),
         )
@@ -328,12 +331,6 @@ class GroupColumns:
         return np.asarray(centre - radius), np.asarray(centre + radius)
 
 
-def _answers(plan: Plan, exact: list[list[Any]]) -> list[Array]:
-    return [
-        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, plan.question.aggregates, strict=True)
-    ]
-
-
 def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupColumns:
     """Return released groups as columns, with the functions of keys and answers that an engine evaluates."""
     exact, view = estimates(plan, released), shown(plan.question)
@@ -342,11 +339,7 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
         further = compute(columns_of_keys, exact)
         released = released._replace(keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
         plan = replace(plan, question=view.question)
-    keys = [
-        key_array([key[index] for key in released.keys], expression.type.kind)
-        for index, (_, expression) in enumerate(plan.question.keys)
-    ]
-    return GroupColumns(plan, released, keys, _answers(plan, exact), exact, view.values)
+    return GroupColumns(plan, released, exact, view.values)
 
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
@@ -557,12 +550,12 @@ def _simulated(
         widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
     for batch in simulation.parts(groups):
         if isinstance(expression, Released):
-            draws = simulation[expression.index].of(batch, slice(None))
+            draws = simulation[expression.index].of(batch)
             widths[batch] = least_widths(draws - answers[batch, None], outside)
             continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
-            truths[number] = simulation[number].of(batch, slice(None)).T
+            truths[number] = simulation[number].of(batch).T
         keys, aggregates = ([column[batch] for column in columns] for columns in (rows.keys, rows.aggregates))
         outcomes = np.atleast_2d(evaluate(expression, keys, truths))
         anything = unsettled(expression, keys, aggregates, truths)
@@ -662,9 +655,7 @@ class Simulation:
                 np.array([float(value) if isinstance(value, Fraction | float | int) else math.nan for value in column])
                 for column in picks
             )
-            plausible = Plausible(
-                lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
-            )
+            plausible = Plausible(lambda groups: middle[groups][:, None] + width[groups][:, None] * places)
         else:
             statistics = support(estimator)
             for statistic, law in self._plan.laws.items():

@@ -91,15 +91,16 @@ class Loss:
     """Whether the derivative can have either sign for the same target."""
 
 
-def _sigmoid(m: Floats) -> Floats:
+def sigmoid(m: Floats) -> Floats:
+    """Return 1/(1 + e^(-m))."""
     # e^(-|m|) is at most 1 and cannot overflow.
     decay = np.exp(-np.abs(m))
     return np.asarray(np.where(m >= 0, 1.0, decay) / (1.0 + decay))
 
 
 LOGISTIC = Loss(
-    derivative=lambda m, y: _sigmoid(m) - y,
-    second=lambda m, _y: _sigmoid(m) * _sigmoid(-m),
+    derivative=lambda m, y: sigmoid(m) - y,
+    second=lambda m, _y: sigmoid(m) * sigmoid(-m),
     smoothness=Fraction(1, 4),
     two_sided=False,
 )

@@ -95,7 +95,7 @@ class PCA(Model):
 
 def _squares(chunk: Floats) -> Floats:
     """Return each row's squared length without the constant, in units of 2⁻²⁴: sums of whole numbers, exact."""
-    return np.asarray(np.einsum("ij,ij->i", chunk[:, 1:], chunk[:, 1:]))
+    return np.asarray(np.square(chunk[:, 1:]).sum(axis=1))
 
 
 def _longest(rows: Sequence[Floats], columns: int, mu_squared: Fraction) -> int:

@@ -62,6 +62,7 @@ from hush.learn.convex_fits import (
     NewtonDesign,
     Perturbation,
     inverse_moments,
+    sigmoid,
 )
 from hush.learn.features import Design, category_map, choose_knots, how_many, numeric_map
 from hush.learn.model import Classifier, Model, Regressor, counted_rows
@@ -413,9 +414,7 @@ class LogisticRegression(Classifier, AdditiveModel):
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each class's probability; one-against-the-rest odds are scaled to add up to 1."""
-        with np.errstate(over="ignore"):
-            # An overflow is infinite, and 1/(1 + ∞) = 0 is right.
-            chance = 1 / (1 + np.exp(-self._margins(X)))
+        chance = sigmoid(self._margins(X))
         if chance.shape[1] == 1:
             return np.hstack([1 - chance, chance])
         total = np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)

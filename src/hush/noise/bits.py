@@ -107,7 +107,8 @@ class SystemBits(threading.local):
         """Return ``count`` words of 64 fresh bits each, read-only."""
         if self._owner != (os.getpid(), _generation):  # a child of the process that began the stream
             self._begin()
-        parts = [self._cipher.update(_ZEROS[:left]) for left in range(8 * count, 0, -len(_ZEROS))]
+        times, rest = divmod(8 * count, len(_ZEROS))
+        parts = map(self._cipher.update, [_ZEROS] * times + [_ZEROS[:rest]])
         array = np.frombuffer(b"".join(parts), dtype=np.uint64)
         # Fast key erasure: the next 32 bytes of the stream are the new key, and no caller ever sees them.
         key = self._cipher.update(_ZEROS[:32])

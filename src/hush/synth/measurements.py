@@ -109,7 +109,9 @@ def pack(header: Mapping[str, Any], measurements: Sequence[Measurement]) -> byte
     """Return a header and measurements as bytes; equal measurements have equal bytes."""
     blocks, listed = [], []
     for measurement in measurements:
-        narrow = _narrowed(measurement.values)
+        # The smallest little-endian integers that hold all: -128 fits where 127 does, in two's complement.
+        largest = max(int(measurement.values.max(initial=0)), -int(measurement.values.min(initial=0)) - 1)
+        narrow = measurement.values.astype(np.min_scalar_type(-largest - 1).newbyteorder("<"))
         raw = narrow.tobytes()
         packed = len(raw) <= _COMPRESSED
         block = zlib.compress(raw, 6) if packed else raw
@@ -157,16 +159,6 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
         return dict(head["header"]), measurements
     except (ValueError, KeyError, TypeError, zlib.error, AttributeError, OverflowError) as error:
         raise MeasurementsError("These bytes hold no measurements of a release that can be read here.") from error
-
-
-def _narrowed(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return the values as the smallest little-endian integers that hold them."""
-    # Two's complement reaches one further below 0: -128 fits where 127 does.
-    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)) - 1)
-    for width in (1, 2, 4):
-        if largest < 2 ** (8 * width - 1):
-            return values.astype(f"<i{width}")
-    return values.astype("<i8")
 
 
 _FINE = 10**6

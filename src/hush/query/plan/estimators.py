@@ -66,7 +66,7 @@ from hush.query.question import Aggregate, AggregateKind
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
-Groups = slice | npt.NDArray[np.int64]
+Groups = npt.NDArray[np.int64]
 """A selection of groups, by their places."""
 Values = Mapping[Statistic, Floats]
 Parts = tuple[tuple[Statistic, Fraction], ...]
@@ -100,18 +100,16 @@ def combined(values: Values, parts: Parts) -> Floats:
 class Plausible(NamedTuple):
     """Plausible true values in every group: many draws for each."""
 
-    of: Callable[[Groups, slice], Floats]
-    """Returns a slice of draws for some groups, one row per group; the slice starts at an even draw."""
+    of: Callable[[Groups], Floats]
+    """Returns the draws for some groups, one row per group."""
     unknown: npt.NDArray[np.bool_] | None = None
     """Groups with too few rows to know anything, if their draws are the two ``ends`` by turns."""
     ends: tuple[float, float] = (0.0, 0.0)
-    undefined: bool = False
-    """Whether draws can be NaN, because the true value may be undefined."""
 
 
-def differences(released: Floats, noise: Floats) -> Callable[[Groups, slice], Floats]:
-    """Return plausible true values of a number: those of some groups, a row each, less some draws of the noise."""
-    return lambda groups, draws: np.asarray(released[groups][:, None] - noise[draws])
+def differences(released: Floats, noise: Floats) -> Callable[[Groups], Floats]:
+    """Return plausible true values of a number: those of some groups, a row each, less the draws of the noise."""
+    return lambda groups: np.asarray(released[groups][:, None] - noise)
 
 
 ROUNDED = 2**20
@@ -201,8 +199,8 @@ class Moment:
         # rounding to the grid moves the mean by half a step at most; in steps, as everything before `_answer`
         rounding = 0.5 if self.kind is AggregateKind.AVG and self.first[0].factor.rounds else 0.0
 
-        def of(groups: Groups, draws: slice) -> Floats:
-            inputs = [each(groups, draws) for each in truths_of]
+        def of(groups: Groups) -> Floats:
+            inputs = [each(groups) for each in truths_of]
             truths, answer = self._raw(inputs), answers[groups][:, None]
             if self.kind in _CLIPPED:
                 # moving an answer to the end of its public range brings it closer to the truth, which lies there, but
@@ -222,7 +220,7 @@ class Moment:
             return Plausible(of)
         each = np.ones(())
         ends = float(self._answer(each * low, each)), float(self._answer(each * high, each))
-        return Plausible(of, unknown, ends, undefined=self.kind is AggregateKind.CORRELATION)
+        return Plausible(of, unknown, ends)
 
     @property
     def _factors(self) -> tuple[Factor, Factor]:
