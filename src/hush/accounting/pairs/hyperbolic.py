@@ -59,7 +59,7 @@ from hush.accounting.pairs.base import (
     total,
     upward,
 )
-from hush.accounting.pairs.loss_cells import laplace_cells
+from hush.accounting.pairs.loss_cells import atoms, laplace_cells
 from hush.core.rounding import Ball, ball, down, flint
 
 
@@ -197,6 +197,13 @@ class ResponsePair(_HyperbolicPair):
     def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return the mass of the true answer."""
         return 1 / (1 + (1 + self.others) * (-ball(self.epsilon)).exp())
+
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+        """Return the atoms."""
+        e = float(self.epsilon)
+        masses = [0.0, math.log(self.others) - e, -e] if self.others else [0.0, -e]
+        losses = np.array([e, 0.0, -e] if self.others else [e, -e])
+        return atoms(losses, np.array(masses) - math.log1p((1 + self.others) * math.exp(-e)), c)
 
     def strength(self) -> Fraction | None:
         """Return ε where there are no other answers."""
@@ -417,6 +424,8 @@ def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
     return z * (z + 1.0) * (e * e) * summed
 
 
+_MAX_ATOMS = 1 << 21
+"""The largest sensitivity at which the losses are laid out on a grid."""
 _MAX_LISTED_SENSITIVITY = 64
 """The largest sensitivity at which the losses are listed one by one."""
 
@@ -481,6 +490,16 @@ class DiscreteLaplacePair(Pair):
     def lattice(self) -> tuple[Fraction, Fraction]:
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
+
+    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+        """Return the atoms."""
+        a, delta = float(self.parameter), self.sensitivity
+        if delta > _MAX_ATOMS:
+            return None
+        x = np.arange(delta + 1, dtype=np.float64)
+        masses = -a * (delta - x) - math.log1p(math.exp(-a))
+        masses[1:-1] += math.log(-math.expm1(-a))
+        return atoms(a * (2 * x - delta), masses, c)
 
     def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return 1/(1+r), the mass of all x ≥ Δ."""

@@ -361,7 +361,7 @@ def _log_tail(q: float, kappa: float, c: float, low: float, reverse: bool) -> fl
     return best
 
 
-_LARGEST_EXPONENT = 6000.0
+_LARGEST_EXPONENT = 30000.0
 """The largest tilt times loss at which moments are summed."""
 _RADII = (1.3, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
 """Parameters r of Bernstein ellipses; the best bound of all is used."""
