@@ -69,7 +69,7 @@ class Convolution(FittedMethod):
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         super().__init__(cumulant, largest=largest)
-        self._known: dict[float, list[GridPart]] = {}
+        self._known: dict[float, list[GridPart | None]] = {}
         squares = [(pair.gaussian(), count) for pair, count in cumulant.pairs.items()]
         self._mu_squared = math.fsum(float(square) * count for square, count in squares if square is not None)
 
