@@ -27,7 +27,7 @@ PUBLISHED = {
     "dp-auditorium: PipelineDP, contribution bounds": "bound before join",
     "dp-recorder: NaN in sums": "NaN sum",
     "dp-recorder: bounds of the data": "own bounds",
-    "dp-recorder: classes of the data": "classes of the data",
+    "dp-recorder: classes of the data": "non-empty cells",
     "dp-recorder: wrong sensitivity": "wrong sensitivity",
     "dp-recorder: scale 0": "scale 0",
     "dp-recorder: raw column": "raw column",

@@ -18,10 +18,8 @@ s or fewer successes have probability β, the lower bound the p at which s or mo
 regularised incomplete beta function, P[Bin(n, p) ≥ s] = I_p(s, n-s+1), in ball arithmetic, and the search ends on the
 outer side.
 
->>> lower_bound(0, 100, miss=0.01), upper_bound(100, 100, miss=0.01)
-(0.0, 1.0)
->>> 0.0294 < upper_bound(0, 100, miss=0.05) < 0.0296           # 1 - 0.05^(1/100)
-True
+>>> lower_bound(0, 100, miss=0.05), 0.0294 < upper_bound(0, 100, miss=0.05) < 0.0296           # 1 - 0.05^(1/100)
+(0.0, True)
 
 Both directions: `alpha_at` and `beta_at` from a mechanism, `laplace_for` from a wanted (α, β).
 
@@ -49,12 +47,9 @@ add up to ε exactly.
 >>> crossover(epsilon=1, delta="1e-6")
 9
 
-**ε as odds.** Whatever is released, the odds of a suspicion about one person change by a factor of at most e^ε: a
-suspicion of p becomes at most e^ε·p/(1 - p + e^ε·p). At ε = 1 that takes 1 in 2 to 74 in 100 at most, and 1 in 100 to
-3 in 100.
-
-**δ as an accident.** A mechanism that publishes each row outright with probability δ is (0, δ)-DP. Among n people it
-exposes somebody with probability 1-(1-δ)ⁿ, so δ must be far below 1/n.
+**In plain words.** Whatever is released, the odds of a suspicion about one person change by a factor of at most e^ε: a
+suspicion of p becomes at most e^ε·p/(1 - p + e^ε·p). A mechanism that publishes each row outright with probability δ is
+(0, δ)-DP. Among n people it exposes somebody with probability 1-(1-δ)ⁿ, so δ must be far below 1/n.
 
 >>> print(plain(0.1, delta="1e-3", size=1000))
 With ε = 0.1, a suspicion of 50 in 100 about one person becomes at most 53 in 100
@@ -64,15 +59,8 @@ With δ = 0.001 this may fail: at worst somebody among 1000 people is exposed wi
 >>> round(posterior(1, prior="0.01"), 4)
 0.0267
 
-**The definition** (THEORY items 1 and 3). M is (ε, δ)-DP if for neighbours P[M(D) ∈ S] ≤ e^ε·P[M(D') ∈ S] + δ for
-every set S. The worst S holds the outcomes with p > e^ε·q, so that is the same as a *hockey-stick divergence* of at
-most δ, in both directions:
-
-    E_{e^ε}(P‖Q) = Σ (p - e^ε·q)₊.
-
-The *privacy loss* of an outcome is Z = ln(p/q). With Y drawn from P the exact δ(ε) is E[(1 - e^{ε-Z})₊], which is the
-same sum; P(|Z| ≤ ε) ≥ 1-δ is sufficient for (ε, δ)-DP, not necessary. This is for laws that can be written down: small
-examples, tests, teaching. For mechanisms there are events and `hush.accounting`, which certify their figures.
+**The definition** (docs/theory.md, 1 and 3), for laws that can be written down: small examples, tests, teaching. For
+mechanisms there are events and `hush.accounting`, which certify their figures.
 
 >>> from hush.mechanisms import RandomizedResponse
 >>> coin = RandomizedResponse.with_truth("0.5")
@@ -99,7 +87,7 @@ from hush.core import InvalidValueError, Number, exact, fraction_between, intege
 from hush.core.errors import members
 from hush.core.numbers import assign
 from hush.core.rounding import ball, certified, precision, smallest_decimal, up
-from hush.mechanisms.base import Additive
+from hush.mechanisms.base import Additive, choose
 from hush.mechanisms.estimators.base import propose_delta
 from hush.mechanisms.estimators.numeric import vector_noise as vector_noise  # noqa: PLC0414 - offered here too
 from hush.mechanisms.laplace import Laplace
@@ -263,8 +251,8 @@ def largest_error(queries: Iterable[Callable[[Any], Any]], data: Any, synthetic:
 class Measured:
     """The errors of repeated runs of an analysis, and a bound of their failure probability.
 
-    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).runs
-    50
+    >>> Measured(alpha=1.0, runs=2, failures=0, beta=0.9, errors=(0.5, 0.25)).mean_error
+    0.375
     """
 
     alpha: float
@@ -283,7 +271,11 @@ class Measured:
 def measure(
     analysis: Callable[[], Any], *, truth: float, alpha: Number, runs: int = 200, confidence: Number = Fraction(99, 100)
 ) -> Measured:
-    """Run an analysis again and again and bound the chance that it is off by more than α."""
+    """Run an analysis again and again and bound the chance that it is off by more than α.
+
+    >>> measure(lambda: 10.0, truth=10, alpha=1, runs=50).failures
+    0
+    """
     repetitions = integer(runs, "runs", minimum=1)
     limit = float(nonnegative(alpha, "alpha"))
     errors = tuple(abs(float(analysis()) - truth) for _ in range(repetitions))
@@ -346,8 +338,7 @@ class Question:
 def split(questions: Sequence[Question], *, epsilon: Number, objective: str = "total") -> list[Fraction]:
     """Return an ε for every question, adding up to ``epsilon``, of least total or maximum relative error."""
     budget = positive(epsilon, "epsilon")
-    if objective not in {"total", "maximum"}:
-        raise InvalidValueError("objective", got=objective, allowed="'total' or 'maximum'")
+    choose(objective, ("total", "maximum"), "objective")
     questions = members(questions, "questions", allowed="a list of hush.utility.Question", of=Question)
     if not questions:
         raise InvalidValueError("questions", got=questions, allowed="a non-empty list of questions")

@@ -101,8 +101,8 @@ def test_every_statement_is_measured_whichever_runs(path: str, met: bool, monkey
 def forget_results(engine: SqlEngine) -> None:
     """Forget results, but neither the rows that are stored nor which questions there were."""
     cache = cache_of(engine)
-    for key in [key for key, item in cache._items.items() if isinstance(item.value, list)]:
-        cache._forget(cache._items.pop(key))
+    for key in [key for key, (value, *_) in cache._items.items() if isinstance(value, list)]:
+        cache._forget(*cache._items.pop(key))
 
 
 def numbers(exact: Exact) -> object:

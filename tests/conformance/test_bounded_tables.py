@@ -45,8 +45,8 @@ SETTINGS = settings(
 def forget_results(engine: SqlEngine) -> None:
     """Forget results, but neither bounded rows nor which questions there were."""
     kept = cache_of(engine)._items.items()
-    for key in [key for key, item in kept if isinstance(item.value, list)]:
-        cache_of(engine)._forget(cache_of(engine)._items.pop(key))
+    for key in [key for key, (value, *_) in kept if isinstance(value, list)]:
+        cache_of(engine)._forget(*cache_of(engine)._items.pop(key))
 
 
 def tables(engine: SqlEngine) -> list[str]:
@@ -262,18 +262,13 @@ def test_what_was_used_least_recently_goes_first() -> None:
     dropped: list[str] = []
     cache = Cache(100, dropped.append)
     for at in range(3):
-        held = cache.put(at, at, 40, table=f"t{at}")
-        assert held is not None
-        cache.release(held)
+        cache.put(at, at, 40, table=f"t{at}")
         cache.get(0)
     assert dropped == ["t1"]
     assert cache.size == 80
-    held = cache.hold(0)
-    assert held is not None
-    assert cache.put(9, 9, 101, table="large") is None
+    cache.put(9, 9, 101, table="large")
+    assert (cache.get(9), cache.get(0)) == (None, 0)
     cache.put(3, 3, 90)
-    assert dropped == ["t1", "large", "t2"]  # t0 is in use
-    cache.release(held)
     assert dropped == ["t1", "large", "t2", "t0"]
     assert cache.size == 90
 

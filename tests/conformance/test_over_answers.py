@@ -96,6 +96,8 @@ SELECT g, city, SUM(x) AS s, VARIANCE(x) AS v FROM visits GROUP BY GROUPING SETS
 SELECT g, h, city, COUNT(*) AS n, GROUPING(g, h) AS b, GROUPING(city) AS c FROM visits GROUP BY g, ROLLUP (h, city);
 SELECT UPPER(g) AS u, COUNT(*) AS n, COALESCE(h, 'all') AS k FROM visits GROUP BY ROLLUP (g, h) HAVING COUNT(*) > 9;
 SELECT g, COUNT(DISTINCT id) AS n FROM visits GROUP BY ROLLUP (g);
+SELECT UPPER(k) AS u, n FROM (SELECT g AS k, COUNT(*) AS n FROM visits GROUP BY g UNION ALL SELECT city, COUNT(*) FROM
+visits GROUP BY city) WHERE LEFT(k, 1) <> 'U';
 SELECT g, h, COUNT(*) AS n FROM visits GROUP BY ROLLUP ((g, h));
 SELECT g, city, n, n / SUM(n) OVER (PARTITION BY g) AS share FROM @Q;
 SELECT city, SUM(n) AS n, COUNT(*) AS k, MAX(s) AS most FROM @Q GROUP BY city;

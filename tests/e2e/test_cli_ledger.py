@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +97,7 @@ def test_rights_and_errors(ready):
     status, _, err = ready("ledger", "raise", "clinic", "--epsilon", "1")
     assert status == 2
     assert "A budget can be raised" in err
+    Path("bytes").write_bytes(b"\xff\xfe\n")
     for arguments, code in (
         (("budget", "--ledger", "nowhere"), "ledger-missing"),
         (("budget", "--ledger", "ftp://x"), "invalid-value"),
@@ -107,6 +109,7 @@ def test_rights_and_errors(ready):
         (("ledger", "add-analyst", "bob", "--data", "clinik"), "unknown-account"),
         (("ledger", "export", "hush.ledger"), "invalid-value"),
         (("ledger", "import", "missing.jsonl", "--reason", "r", "--lost", "none"), "invalid-value"),
+        (("ledger", "import", "bytes", "--ledger", "new.ledger", "--reason", "r", "--lost", "none"), "invalid-value"),
         (("ledger", "restore", "--reason", "r", "--lost", "much"), "invalid-value"),
         (("ledger", "restore", "--reason", "r"), "usage"),
     ):

@@ -192,7 +192,8 @@ def test_what_a_pair_says():
     """All pairs on lines of 1 to 7 points, against the words of the rule; answers and intervals stay on the line."""
     for last in range(7):
         low, high = (grid.ravel() for grid in np.mgrid[-1 : last + 1, 0 : last + 2])
-        found = quantile.interval(quantile.DrawnPoints(low=low, high=high), last, 1)
+        never = np.zeros(len(low), dtype=np.bool_)
+        found = quantile.interval(quantile.DrawnPoints(low=low, high=high, middle=low, far=never), last, 1)
         for a, b, index, half in zip(low, high, found.index, found.half, strict=True):
             if a < 0 and b > last:
                 expected = (last // 2, last - last // 2)

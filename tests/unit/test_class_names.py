@@ -14,7 +14,6 @@ STILL_TWICE = {
     "Filter": "a relation's WHERE, and an account that admits charges: each is the word of its literature",
     "Plan": "of a question, and of mechanisms declared in advance: both are public names",
     "Question": "the typed tree, and a question of the utility planner: both are public names",
-    "_Table": "private to two modules of engines",
 }
 """Names that stand for two concepts today, with what they are. A name leaves this list, none enters it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from hush.cli.options import JsonOption
-from hush.cli.output import plain_table, print_data, tell, text_of, write_text
+from hush.cli.output import plain_table, print_data, private_file, tell, text_of, write_text
 from hush.core import InvalidValueError
 from hush.core.format import figure
 from hush.local.survey import Form
@@ -76,16 +77,8 @@ def estimate(
 ) -> None:
     """Estimate the answers of people, with error bars, and count reports that cannot be genuine."""
     made = _form(form)
-    if reports == "-":
-        result = made.estimate(sys.stdin, confidence=confidence)
-    else:
-        try:
-            with Path(reports).open(encoding="utf-8", errors="replace") as lines:
-                result = made.estimate(lines, confidence=confidence)
-        except OSError as error:
-            raise InvalidValueError(
-                "REPORTS", got=reports, allowed=f"a file that can be read ({error.strerror})"
-            ) from None
+    with nullcontext(sys.stdin) if reports == "-" else private_file(reports, "r") as lines:
+        result = made.estimate(lines, confidence=confidence)
     if chart is not None:
         result.chart().save(chart)
     table = plain_table("answer", "estimate", right={"estimate"})

@@ -205,8 +205,9 @@ def print_answer(answer: Answer, form: Format, *, every_note: bool = False) -> N
 
 def private_file(name: str, mode: str) -> IO[str]:
     """Open a text file to be read, or a new one that nobody but its owner can read: an export holds everything."""
+    errors = "replace" if mode == "r" else "strict"  # a line that is no text is refused as what it is read as
     try:
-        return open(name, mode, encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600))
+        return open(name, mode, encoding="utf-8", errors=errors, opener=lambda path, flags: os.open(path, flags, 0o600))
     except OSError as error:
         allowed = "a new file that can be written" if mode == "x" else "a readable file"
         raise InvalidValueError("FILE", got=name, allowed=allowed, hint=f"{error.strerror}.") from error

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from inspect import cleandoc
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,8 +84,8 @@ class ShellSession:
     def read(self, line: Callable[[], str]) -> None:
         """Read lines until the end, and run each question and each command."""
         question = ""
-        while text := line():
-            text = text.rstrip("\n")
+        for typed in chain(iter(line, ""), [""]):  # the end of the input ends a question, too
+            text = typed.rstrip("\n")
             if not question and text.lstrip().startswith("\\"):
                 if not self.told(self.command, text.strip()[1:]):
                     return
@@ -94,8 +95,6 @@ class ShellSession:
                 if question.strip(" \n;"):
                     self.told(self.ask, question.strip().rstrip(";"))
                 question = ""
-        if question.strip(" \n;"):
-            self.told(self.ask, question.strip().rstrip(";"))
 
     def told(self, do: Callable[[str], Any], text: str) -> bool:
         """Run a function and print its error, if any; return whether the session goes on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import quote
@@ -66,14 +66,7 @@ if TYPE_CHECKING:
 
 
 class RemoteCurator:
-    """Asks a service. It has the methods of a `Curator`; use it from any thread.
-
-    >>> import hush
-    >>> hush.RemoteCurator("http://127.0.0.1:9", token="secret")
-    Traceback (most recent call last):
-    ...
-    hush.client.transport.RemoteError: The service at 127.0.0.1 cannot be reached: Connection refused.
-    """
+    """Asks a service. It has the methods of a `Curator`; use it from any thread."""
 
     def __init__(self, address: str, *, token: str, timeout: float = 300.0, certificates: str | None = None) -> None:
         """``certificates`` is a file of authorities to be trusted instead of the system's; ``timeout`` in seconds."""
@@ -222,8 +215,7 @@ class RemoteCurator:
 
     def answer(self, receipt: str | int) -> Answer:
         """Return the answer that was given under a receipt. Free."""
-        response = self._service.send("GET", f"/answers/{quote(str(receipt), safe='')}", accept=ANSWER)
-        return replace(Answer.from_bytes(response.body), receipt=str(receipt))
+        return answer_in(self._service.send("GET", f"/answers/{quote(str(receipt), safe='')}", accept=ANSWER))
 
     show = answer
     """The name of this method in a local curator."""
@@ -524,8 +516,7 @@ class RemoteStream:
 
     def release(self, period: str = "latest") -> Answer:
         """Return the release of a date ("2026-11-16"), the latest, or all releases in one table. Free."""
-        response = self._service.send("GET", f"{self._path}/{quote(period, safe='')}", accept=ANSWER)
-        return replace(Answer.from_bytes(response.body), receipt=response.headers["hush-receipt"])
+        return answer_in(self._service.send("GET", f"{self._path}/{quote(period, safe='')}", accept=ANSWER))
 
     @property
     def answer(self) -> Answer:

@@ -410,17 +410,11 @@ def time_ticks(low: float, high: float, *, about: int = 6, least: float = 0) -> 
             return _with_texts(times, step)
     months = next((step for step in _MONTHS if span / (step * 30.44 * DAY) <= about), _MONTHS[-1])
     begin = _EPOCH + dt.timedelta(seconds=low)
-    index = (begin.year * 12 + begin.month - 1) // months * months
-    ticks: list[tuple[float, str]] = []
-    while len(ticks) < 2 * about + 2 and index // 12 <= dt.MAXYEAR:
-        day = dt.date(max(index // 12, 1), index % 12 + 1, 1)
-        if low <= seconds(day) <= high:
-            text = str(day.year) if day.month == 1 else f"{day:%b}"
-            ticks.append((seconds(day), text if ticks or day.month == 1 else f"{day:%b %Y}"))
-        elif seconds(day) > high:
-            break
-        index += months
-    return ticks
+    first = (begin.year * 12 + begin.month - 1) // months * months
+    indices = range(first, min(first + months * (2 * about + 3), 12 * dt.MAXYEAR + 12), months)
+    days = [day for index in indices if low <= seconds(day := dt.date(max(index // 12, 1), index % 12 + 1, 1)) <= high]
+    texts = [str(day.year) if day.month == 1 else f"{day:%b %Y}" if day is days[0] else f"{day:%b}" for day in days]
+    return list(zip(map(seconds, days), texts, strict=True))
 
 
 def _with_texts(times: list[float], step: float) -> list[tuple[float, str]]:

@@ -57,6 +57,7 @@ from hush.ledger.streams import (
     UnknownStreamError,
     check_same,
 )
+from hush.policy.ledger import POLICY
 from hush.query.errors import QuestionError
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
@@ -66,8 +67,6 @@ TICK = 1.0
 _DIGITS = 6
 _GAIN = 0.1
 """The gain, as a logarithm, from which on a plan takes Gaussian noise."""
-POLICY = Actor.owner("policy")
-"""The actor that declares the streams of a policy, and in whose name its releases are read."""
 _MOST_TABLES = 8
 _TABLES: dict[tuple[str, bytes, int], Answer] = {}
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
 from hush.query.plan import decided, errs, is_count, known_error, linear_factors, shorter
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Moment, Parts, Plausible, support
+from hush.query.plan.estimators import Linear, Moment, Parts, Plausible, support
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Statistic
 from hush.query.question import Aggregate, AggregateKind
@@ -86,15 +86,6 @@ _SUMS = {AggregateKind.SUM, AggregateKind.SUM_DISTINCT}
 Flags = npt.NDArray[np.bool_]
 
 _NEVER_NEGATIVE = {*_COUNTS, AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
-_WITHIN = {
-    AggregateKind.AVG,
-    AggregateKind.AVG_DISTINCT,
-    AggregateKind.QUANTILE,
-    AggregateKind.MIN,
-    AggregateKind.MAX,
-    AggregateKind.MODE,
-}
-"""Aggregates that lie between the bounds of their argument."""
 
 Compute = Callable[[Sequence[Sequence[Any]], Sequence[Sequence[Any]]], Sequence[tuple[Any, ...]]]
 """Evaluates functions of released values in an engine: takes the columns of keys and of aggregates, returns rows."""
@@ -107,8 +98,6 @@ class GroupColumns:
     plan: Plan
     """Its question reads the further keys that an engine computes."""
     released: NoisyGroups
-    keys: list[Array]
-    aggregates: list[Array]
     exact: list[list[Any]]
     """Each aggregate's answers as they are shown; whole numbers are exact."""
     evaluated: Mapping[Expression, Expression]
@@ -116,6 +105,16 @@ class GroupColumns:
     _truths: dict[int, Array] | None = None
     _finer: tuple[GroupColumns, npt.NDArray[np.int64]] | None = None
     """Where groups are added up: the finer ones, and which group each belongs to."""
+    keys: list[Array] = field(init=False)
+    aggregates: list[Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        question, rows = self.plan.question, self.released.keys
+        self.keys = [
+            key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
+        ]
+        pairs = zip(self.exact, question.aggregates, strict=True)
+        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
     @property
     def outputs(self) -> list[Expression]:
@@ -145,8 +144,6 @@ class GroupColumns:
         return GroupColumns(
             plan=self.plan,
             released=self.released.rows(places),
-            keys=[column[places] for column in self.keys],
-            aggregates=[column[places] for column in self.aggregates],
             exact=[[values[row] for row in places] for values in self.exact],
             evaluated=self.evaluated,
         )
@@ -177,7 +174,7 @@ class GroupColumns:
                         self._truths[number] = np.zeros((draws, size))
                         np.add.at(self._truths[number].T, added[1], truths[number].T)
                     else:
-                        outcomes = simulation[number].of(every, slice(None))
+                        outcomes = simulation[number].of(every)
                         self._truths[number] = np.take_along_axis(outcomes, orders, axis=1).T
         return self._truths
 
@@ -200,13 +197,10 @@ class GroupColumns:
             statistics[measure] = sums
         released = NoisyGroups(keys=[self.released.keys[row] for row in first], statistics=statistics, picks={})
         plan = added_up_plan(self.plan, times)
-        exact = estimates(plan, released)
         return GroupColumns(
             plan=plan,
             released=released,
-            keys=[column[first] for column in self.keys],
-            aggregates=_answers(plan, exact),
-            exact=exact,
+            exact=estimates(plan, released),
             evaluated=self.evaluated,
             _finer=(self, group),
         )
@@ -251,8 +245,11 @@ class GroupColumns:
         ends = []
         for number, aggregate in enumerate(self.plan.question.aggregates):
             low, high = boxes[number]
-            limits = _limits(aggregate) if number in needed and aggregate.kind in _COUNTS | _SUMS else {}
-            ends.append((np.maximum(low, limits.get("lower", -np.inf)), np.minimum(high, limits.get("upper", np.inf))))
+            if number in needed and aggregate.kind in _COUNTS | _SUMS:
+                lower, upper = _limits(aggregate)
+                low = low if lower is None else np.maximum(low, float(lower))
+                high = high if upper is None else np.minimum(high, float(upper))
+            ends.append((low, high))
         size = len(self)
         low, high = enclose(output, self.keys, ends, size)
         width = known_error(self.plan, output, 1 - missing)
@@ -312,14 +309,18 @@ class GroupColumns:
                 low, high = self._sum(estimator.parts, radii)
                 moved = float(estimator.rounding + estimator.grid / 2)
                 ends = low - moved, high + moved
-            elif isinstance(estimator, Mean) and support(estimator) <= radii.keys():
+            elif (
+                isinstance(estimator, Moment)
+                and estimator.kind is AggregateKind.AVG
+                and support(estimator) <= radii.keys()
+            ):
                 # c + Σ(x-c)/n is monotone in sum and count each, so its extremes are at the corners; of fewer rows than
                 # one there is no mean
-                counts = [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
-                corners = [total / count for total in self._sum(estimator.total.parts, radii) for count in counts]
-                centre, step = float(estimator.total.centre), float(estimator.total.factor.step)
+                (total,), counts = estimator.first, [np.maximum(end, 1) for end in self._sum(estimator.count, radii)]
+                corners = [end / count for end in self._sum(total.parts, radii) for count in counts]
+                centre, step = float(total.centre), float(total.factor.step)
                 lowest, highest = np.minimum.reduce(corners), np.maximum.reduce(corners)
-                low, high = ((centre + np.clip(end, *estimator.total.ends)) * step for end in (lowest, highest))
+                low, high = ((centre + np.clip(end, *total.ends)) * step for end in (lowest, highest))
                 ends = low, high
             intervals.append((np.nan_to_num(ends[0], nan=-np.inf), np.nan_to_num(ends[1], nan=np.inf)))
         return intervals
@@ -330,12 +331,6 @@ class GroupColumns:
         return np.asarray(centre - radius), np.asarray(centre + radius)
 
 
-def _answers(plan: Plan, exact: list[list[Any]]) -> list[Array]:
-    return [
-        as_array(values, aggregate.type.kind) for values, aggregate in zip(exact, plan.question.aggregates, strict=True)
-    ]
-
-
 def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupColumns:
     """Return released groups as columns, with the functions of keys and answers that an engine evaluates."""
     exact, view = estimates(plan, released), shown(plan.question)
@@ -344,11 +339,7 @@ def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupC
         further = compute(columns_of_keys, exact)
         released = released._replace(keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
         plan = replace(plan, question=view.question)
-    keys = [
-        key_array([key[index] for key in released.keys], expression.type.kind)
-        for index, (_, expression) in enumerate(plan.question.keys)
-    ]
-    return GroupColumns(plan, released, keys, _answers(plan, exact), exact, view.values)
+    return GroupColumns(plan, released, exact, view.values)
 
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
@@ -388,28 +379,26 @@ def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
 
 def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
     """Return the limits of an output's truth that follow from question and policy; empty where none do."""
-    if isinstance(expression, Released) and expression.source != "key" and expression.type.kind.numeric:
-        return _limits(plan.question.aggregates[expression.index])
-    if not isinstance(expression, Call) or not expression.type.kind.numeric:
+    if not isinstance(expression, Released | Call) or not expression.type.kind.numeric:
         return {}
     # the type of a function holds for whatever is released: a root is at least 0
-    ends = {"lower": expression.type.lower, "upper": expression.type.upper}
-    return {end: float(limit) for end, limit in ends.items() if limit is not None}
+    ends = expression.type.lower, expression.type.upper
+    if isinstance(expression, Released):
+        ends = (None, None) if expression.source == "key" else _limits(plan.question.aggregates[expression.index])
+    return {end: float(limit) for end, limit in zip(("lower", "upper"), ends, strict=True) if limit is not None}
 
 
-def _limits(aggregate: Aggregate) -> dict[str, float]:
+def _limits(aggregate: Aggregate) -> tuple[Fraction | None, Fraction | None]:
+    """Return the limits of an aggregate's truth; its type has those that hold for the noisy answer as well."""
     argument = aggregate.arguments[0].type if aggregate.arguments else None
-    lower, upper = None, None
     if aggregate.kind in _NEVER_NEGATIVE:
-        lower = Fraction(0)
-    elif aggregate.kind is AggregateKind.CORRELATION:
-        lower, upper = Fraction(-1), Fraction(1)
-    elif argument is not None and aggregate.kind in _WITHIN:
-        lower, upper = argument.lower, argument.upper
-    elif argument is not None and aggregate.kind in _SUMS:  # a sum of non-negative values is not below 0
+        return Fraction(0), None
+    if argument is not None and aggregate.kind in {AggregateKind.AVG, AggregateKind.AVG_DISTINCT}:
+        return argument.lower, argument.upper
+    if argument is not None and aggregate.kind in _SUMS:  # a sum of non-negative values is not below 0
         lower = Fraction(0) if argument.lower is not None and argument.lower >= 0 else None
-        upper = Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
-    return {end: float(limit) for end, limit in (("lower", lower), ("upper", upper)) if limit is not None}
+        return lower, Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
+    return aggregate.type.lower, aggregate.type.upper
 
 
 def composed_columns(plan: ComposedPlan, read: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
@@ -561,12 +550,12 @@ def _simulated(
         widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
     for batch in simulation.parts(groups):
         if isinstance(expression, Released):
-            draws = simulation[expression.index].of(batch, slice(None))
+            draws = simulation[expression.index].of(batch)
             widths[batch] = least_widths(draws - answers[batch, None], outside)
             continue
         truths = [np.zeros(0)] * (needed[-1] + 1)
         for number in needed:
-            truths[number] = simulation[number].of(batch, slice(None)).T
+            truths[number] = simulation[number].of(batch).T
         keys, aggregates = ([column[batch] for column in columns] for columns in (rows.keys, rows.aggregates))
         outcomes = np.atleast_2d(evaluate(expression, keys, truths))
         anything = unsettled(expression, keys, aggregates, truths)
@@ -606,8 +595,6 @@ def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
                 answers.append(_exactly(estimator, released))
             case DrawnAggregate():
                 answers.append(released.picks[estimator].values)
-            case Mean():
-                answers.append(estimator.evaluate(floats).tolist())
             case Moment():  # a correlation is undefined where noise made a variance negative: nothing is known, 0 ± 1
                 undefined = 0.0 if estimator.kind is AggregateKind.CORRELATION else None
                 numbers = estimator.evaluate(floats).tolist()
@@ -621,9 +608,6 @@ def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
     below = math.lcm(*(factor.denominator for factor in factors))
     multipliers = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
-    # one statistic with factor 1: no sum and no rounding
-    if multipliers == [below]:
-        return _times(numbers[0], estimator.grid)
     magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
     form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
     sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)])
@@ -671,9 +655,7 @@ class Simulation:
                 np.array([float(value) if isinstance(value, Fraction | float | int) else math.nan for value in column])
                 for column in picks
             )
-            plausible = Plausible(
-                lambda groups, draws: middle[groups][:, None] + width[groups][:, None] * places[draws]
-            )
+            plausible = Plausible(lambda groups: middle[groups][:, None] + width[groups][:, None] * places)
         else:
             statistics = support(estimator)
             for statistic, law in self._plan.laws.items():

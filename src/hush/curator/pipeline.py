@@ -244,6 +244,7 @@ class Program(NamedTuple):
     def compute(self, terms: Mapping[str, Any] | None = None) -> Answer:
         """Execute, release and estimate, after the charge and never before. The terms are kept with the answer."""
         groups: dict[int, GroupColumns] = {}
+        notes: dict[str, None] = {}
         for number, question in self.plan.parts.items():
             statements = self.statements[number]
             if awaited := awaited_by(question.question.relation):
@@ -256,7 +257,7 @@ class Program(NamedTuple):
             exact = self.engine.execute(statements, selector)
             noisy = release(question, exact, selector)
             groups[number] = group_columns(question, noisy, partial(self.engine.compute, statements))
-        notes = dict.fromkeys(note for statements in self.statements.values() for note in statements.notes)
+            notes |= dict.fromkeys(statements.notes)
         return Answer(
             columns=estimate(self.plan, groups),
             confidence=self.plan.confidence,

@@ -71,7 +71,7 @@ class Accounts(NamedTuple):
     def remaining(self) -> Money:
         """The amount that may still be spent: the least ε and the least δ of all accounts."""
         # an only analyst's account is often like the data set's
-        amounts = [account.remaining() for account in {account for _, account in self.owned}]
+        amounts = [account.remaining() for account in set(map(attrgetter("account"), self.owned))]
         zero = Fraction(0)
         least_epsilon = min(map(attrgetter("epsilon"), amounts), default=zero)
         return Money(epsilon=least_epsilon, delta=min(map(attrgetter("delta"), amounts), default=zero))
@@ -183,7 +183,15 @@ class AnalystSession:
                 raise refusal
         if not refusals:
             raise QuestionError(f"{self.analyst} may ask about no data set.", "Ask the owner.")
-        raise refusals[0]
+        unknown = refusals[0]
+        assert isinstance(unknown, UnknownTableError)  # noqa: S101 - all are
+        for name, data_set in self.data_sets.items():
+            if unknown.table.casefold() in map(str.casefold, data_set.schema.tables):
+                hint = f"The data set {name!r} has it, and a question is about one data set: say data={name!r}."
+                elsewhere = UnknownTableError(unknown.what.replace("There is no table", "Here is no table"), hint)
+                elsewhere.place, elsewhere.text, elsewhere.table = unknown.place, unknown.text, unknown.table
+                raise elsewhere
+        raise unknown
 
     def only_data_set(self, data: str | None, what: str) -> str:
         """Return the name of the data set; refuse an unknown name, and a missing one where there are several."""

@@ -163,11 +163,10 @@ def term_of(field: "Field[Any]") -> Term:
     return term
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Order(Terms):
     """How a request is made and charged."""
 
-    _: KW_ONLY
     request: RequestId = None
     fresh: Annotated[
         bool, Term(TermKind.FLAG, "Ask anew, with new noise and a new charge, what was paid for before.")
@@ -243,11 +242,10 @@ class QuestionTerms(Terms):
     ] = "duckdb"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuestionOrder(Order, QuestionTerms):
     """A question to be answered and paid for."""
 
-    _: KW_ONLY
     reason: Annotated[
         str, Term(TermKind.TEXT, "Why it is asked, for an owner who has to approve it first.", "TEXT")
     ] = ""
@@ -340,11 +338,10 @@ class SynthesisTerms(Terms):
     data: Data = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SynthesisOrder(Order, SynthesisTerms):
     """Synthetic rows, to be made."""
 
-    _: KW_ONLY
     progress: Watcher = None
 
 
@@ -365,11 +362,10 @@ class FamilyTerms(Terms):
     data: Data = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FamilyOrder(Order, FamilyTerms):
     """Synthetic parents with synthetic children, to be made."""
 
-    _: KW_ONLY
     progress: Watcher = None
 
 
@@ -425,11 +421,10 @@ class TotalsTerms(Terms):
     data: Data = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TotalsOrder(TotalsTerms):
     """Running totals, to be begun."""
 
-    _: KW_ONLY
     name: Annotated[str, Term(TermKind.NAME, "What the stream is called.", "NAME")]
     request: RequestId = None
 

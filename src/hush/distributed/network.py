@@ -123,22 +123,26 @@ class _Room:
         """Accept connections until every party has advertised, or the time is over."""
         strangers: list[_Line] = []
         first: dict[str, Message] = {}
+        keys, digest = self.session.parties, self.session.digest
         deadline = time.monotonic() + self.seconds
-        while len(first) < len(self.session.parties) and time.monotonic() < deadline:
+        while len(first) < len(keys) and time.monotonic() < deadline:
             ready = _readable([self.server, *(line.socket for line in strangers)], deadline)
             for line in [line for line in strangers if line.socket in ready]:
-                message = _greeting(line, self.session)
-                if message is None:
-                    continue
+                try:
+                    if (message := line.receive()) is None:
+                        continue
+                    message.check("advertise", session=digest, key=keys.get(message.sender, b""))
+                except AggregationError:
+                    message = None
                 strangers.remove(line)
-                if isinstance(message, Message) and message.sender not in first:
+                if message is not None and message.sender not in first:
                     first[message.sender], self.lines[message.sender] = message, line
                 else:
                     line.socket.close()
             if self.server in ready:
                 connection, _ = self.server.accept()
                 strangers.append(_Line(connection, _largest(self.session)))
-            if len(strangers) > _MOST_STRANGERS + len(self.session.parties):
+            if len(strangers) > _MOST_STRANGERS + len(keys):
                 # Whoever has waited longest without a word makes room, so that idle connections keep nobody out.
                 strangers.pop(0).socket.close()
         for line in strangers:
@@ -177,18 +181,6 @@ class _Room:
                 break
         # A connection speaks for the party that introduced itself there, and for no other.
         return [message for party, message in received.items() if message.sender == party]
-
-
-def _greeting(line: _Line, session: Session) -> Message | bool | None:
-    """Return a stranger's first message; None while it is incomplete, False if it is not a party's."""
-    try:
-        message = line.receive()
-        if message is None:
-            return None
-        key = session.parties.get(message.sender)
-        return message.check("advertise", session=session.digest, key=key) if key else False
-    except AggregationError:
-        return False
 
 
 def aggregate(

@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -80,18 +80,15 @@ class Server(Protocol):
         """End the connections."""
 
 
-class StoredColumn(Protocol):
-    """A column as a server stores it."""
+class StoredColumn(NamedTuple):
+    """A column as a server stores it: its own name of the type, and the expression that reads it with a neutral type.
 
-    @property
-    def type(self) -> str:
-        """The server's own name of its type."""
+    None where hush does not read it. A unit, or a key to one, is read as a ``key``.
+    """
 
-    def read(self, *, identifies: bool = False) -> tuple[Scalar, str] | None:
-        """Return the expression that reads it and its neutral type; None where hush does not read it.
-
-        A unit, or a key to one, ``identifies``.
-        """
+    type: str
+    cell: tuple[Scalar, str] | None
+    key: tuple[Scalar, str] | None
 
 
 class ServerConnection(SqlConnection):
@@ -123,8 +120,8 @@ class ServerConnection(SqlConnection):
 
     def _read(self, table: str, keys: Collection[str] = ()) -> dict[str, tuple[Scalar | None, str]]:
         """Return the expression that reads each column, if there is one, and its type."""
-        read = {label: stored.read(identifies=label in keys) for label, stored in self._stored[table].items()}
-        return {label: how or (None, self._stored[table][label].type) for label, how in read.items()}
+        stored = self._stored[table].items()
+        return {label: (its.key if label in keys else its.cell) or (None, its.type) for label, its in stored}
 
     def register(self, schema: Schema) -> Catalogue:
         """Return the query that stands for each table: it casts the server's types to those all engines share."""

@@ -38,7 +38,7 @@ class NaiveBayes(Classifier):
     kind: ClassVar[str] = "naive_bayes"
 
     def __init__(
-        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] | str = (0, 1)
+        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] | str | None = None
     ) -> None:
         super().__init__(schema, epsilon, delta)
         self.target = target

@@ -20,7 +20,7 @@ The events depend on ε and δ alone, so the price is known before a row is read
 Each row adds 1 to at most one level of each column, so a histogram of one column has sensitivity 1, and the noise is an
 ideal Gaussian rounded to whole numbers: rounding is post-processing, so its price is the continuous Gaussian's.
 
->>> looks = Looks.take([np.array([0, 0, 1])], [2], mu_squared=Fraction(10**6))
+>>> looks = Looks.take([np.array([0, 0, 1])], [2], mu_squared=Fraction(10**6), weights=[Fraction(1)])
 >>> [np.round(counts, 0).tolist() for counts in looks.counts], round(looks.rows)
 ([[2.0, 1.0]], 3)
 """
@@ -191,6 +191,13 @@ def noisy(values: object, sigma: Fraction) -> Floats:
     return np.asarray(counts + rounded_gaussian(sigma, counts.shape), dtype=np.float64)
 
 
+def noisy_products(total: Floats, unit: int, noise: Callable[[int], npt.NDArray[Any]]) -> Floats:
+    """Return sums of products, whole numbers in a unit, with noise on the upper triangle; the lower one mirrors it."""
+    upper, result = np.triu_indices(len(total)), np.empty_like(total)
+    result[upper] = result.T[upper] = (total[upper].astype(np.int64) + noise(len(upper[0]))) / unit
+    return result
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looks:
     """Noisy counts of each column's levels, and of the rows."""
@@ -203,12 +210,11 @@ class Looks:
 
     @classmethod
     def take(
-        cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction, weights: Sequence[Fraction] = ()
+        cls, codes: Sequence[Codes], levels: Sequence[int], *, mu_squared: Fraction, weights: Sequence[Fraction]
     ) -> Looks:
         """Look at the levels of each column and at the number of rows, for this μ² together, shared by the weights."""
-        wanted = list(weights) or [Fraction(1)] * len(codes)
-        unit = mu_squared / (sum(wanted) + _ROWS)
-        sigmas = [deviation(unit * weight) for weight in wanted]
+        unit = mu_squared / (sum(weights) + _ROWS)
+        sigmas = [deviation(unit * weight) for weight in weights]
         counts = [
             noisy(np.bincount(column, minlength=size + 1), sigma)
             for column, size, sigma in zip(codes, levels, sigmas, strict=True)
@@ -217,7 +223,7 @@ class Looks:
         # Every column's counts, the missing ones among them, add up to the rows: weigh the totals by their precision.
         precision = [
             float(_ROWS),
-            *(float(weight) / len(column) for weight, column in zip(wanted, counts, strict=True)),
+            *(float(weight) / len(column) for weight, column in zip(weights, counts, strict=True)),
         ]
         totals = [rows, *(float(column.sum()) for column in counts)]
         estimate = float(np.dot(precision, totals)) / sum(precision)

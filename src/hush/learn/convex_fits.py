@@ -61,10 +61,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from hush.learn.budget import OUTPUT, deviation, noisy
+from hush.learn.budget import OUTPUT, deviation, noisy, noisy_products
 from hush.learn.features import Design
 from hush.learn.schema import Codes, Floats
 from hush.noise import rounded_gaussian
@@ -90,15 +91,16 @@ class Loss:
     """Whether the derivative can have either sign for the same target."""
 
 
-def _sigmoid(m: Floats) -> Floats:
+def sigmoid(m: Floats) -> Floats:
+    """Return 1/(1 + e^(-m))."""
     # e^(-|m|) is at most 1 and cannot overflow.
     decay = np.exp(-np.abs(m))
     return np.asarray(np.where(m >= 0, 1.0, decay) / (1.0 + decay))
 
 
 LOGISTIC = Loss(
-    derivative=lambda m, y: _sigmoid(m) - y,
-    second=lambda m, _y: _sigmoid(m) * _sigmoid(-m),
+    derivative=lambda m, y: sigmoid(m) - y,
+    second=lambda m, _y: sigmoid(m) * sigmoid(-m),
     smoothness=Fraction(1, 4),
     two_sided=False,
 )
@@ -221,7 +223,7 @@ LOOKS, MOMENTS, STEPS = Fraction(12, 100), Fraction(28, 100), Fraction(60, 100)
 """How a fit shares its μ²: looks at the columns, second moments, all gradients together."""
 _FEATURE, _DERIVATIVE = 2.0**10, 2.0**12
 _CHUNK = 1 << 14
-"""Rows at a time: products of features are at most 2²⁴, and sums of this number of products are exact in floats."""
+"""Rows at a time; products of features are at most 2²⁴, so sums are exact in floats for fewer than 2²⁹ rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,18 +256,15 @@ class NewtonDesign:
     def moments(self, mu_squared: Fraction) -> tuple[Floats, float]:
         """Return the noisy second moments of the rows, and the deviation of an entry's noise."""
         design = self.design
-        total = np.zeros((self.width, self.width), dtype=np.int64)
+        total = np.zeros((self.width, self.width))
         for first in range(0, design.rows, _CHUNK):
             chunk = slice(first, min(first + _CHUNK, design.rows))
             parts = [part[codes[chunk]] for codes, part in zip(design.codes, design.maps, strict=True)]
             features = np.hstack([np.full((chunk.stop - first, 1), design.intercept), *parts])
-            total += (features.T @ features).astype(np.int64)
+            total += features.T @ features
         sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
-        # The lower triangle says the same, and noised on its own it would cost again.
-        upper = np.triu_indices(self.width)
-        result = np.zeros(total.shape)
-        result[upper] = noisy(total[upper], sigma) / _FEATURE**2
-        return result + np.triu(result, 1).T, float(sigma) / _FEATURE**2
+        unit = int(_FEATURE) ** 2
+        return noisy_products(total, unit, partial(rounded_gaussian, sigma)), float(sigma) / unit
 
     def gradient_deviation(self, mu_squared: Fraction) -> Fraction:
         """Return the deviation of an entry's noise in a gradient."""

@@ -103,7 +103,9 @@ class KMeans(Model):
             return self
         scale = 1 / (epsilon * (1 - _LOOK))
         count = len(rows) + discrete_laplace(1 / (epsilon * _LOOK))
-        size = _grid_size(count, float(epsilon), len(columns))
+        # Cells along each column: a power of two, with as many rows in a cell on average as the noise lets through.
+        cells_in_all = min(max(_DENSITY * count * float(epsilon), 2.0 ** len(columns)), _CELLS)
+        size = min(2 ** int(math.log2(cells_in_all) / len(columns)), _FINEST if len(columns) > 1 else 1024)
         cells = np.minimum((rows * size).astype(np.intp), size - 1)
         flat = np.ravel_multi_index(tuple(cells.T), (size,) * len(columns)) if len(rows) else np.zeros(0, dtype=np.intp)
         counts = np.bincount(flat, minlength=size ** len(columns)) + discrete_laplace(scale, size ** len(columns))
@@ -133,13 +135,6 @@ def _synthetic_points(plan: SynthesisPlan, rows: Floats) -> tuple[Floats, Floats
 def unit_rows(columns: Sequence[ModelColumn], parts: Sequence[Any]) -> Floats:
     """Return numbers scaled to [0, 1] by their bounds; missing ones stay NaN."""
     return np.stack([column.shares(values) for column, values in zip(columns, parts, strict=True)], axis=1)
-
-
-def _grid_size(count: int, epsilon: float, columns: int) -> int:
-    """Return the number of cells along each column."""
-    cells = min(max(_DENSITY * count * epsilon, 2.0**columns), _CELLS)
-    finest = _FINEST if columns > 1 else 1024
-    return int(min(2 ** int(math.log2(cells) / columns), finest))
 
 
 def _distances(points: Floats, centres: Floats) -> Floats:

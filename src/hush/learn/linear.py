@@ -58,18 +58,17 @@ on any columns, with intervals that hold the sampling error *and* the noise (:mo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import InvalidValueError, Number, fraction_between
-from hush.learn.budget import IntegerNoise
+from hush.learn.budget import IntegerNoise, noisy_products
 from hush.learn.model import Model, Regressor
 from hush.learn.schema import Codes, Floats, ModelColumn, ModelSchema
 
@@ -297,6 +296,8 @@ class LinearModel(Regressor):
 
 
 _GRID = 2.0**12
+SQUARE = 2**24
+"""1 in the units of products."""
 _CHUNK = 1 << 15
 
 
@@ -329,14 +330,6 @@ def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any], *, lowest
             levels = None if column.values is None else np.arange(column.levels)
             blocks.append(entry[chunk, None] if levels is None else (entry[chunk, None] == levels) * _GRID)
         yield np.hstack(blocks)
-
-
-def noisy_products(total: Floats, noise: Callable[[int, int], npt.NDArray[Any]]) -> Floats:
-    """Return sums of products, whole numbers in units of 2⁻²⁴, with ``noise(size, unit)`` on the upper triangle."""
-    upper, unit = np.triu_indices(len(total)), int(_GRID) ** 2
-    result = np.empty_like(total)
-    result[upper] = result.T[upper] = (total[upper].astype(np.int64) + noise(len(upper[0]), unit)) / unit
-    return result
 
 
 class Moments(Model):
@@ -376,7 +369,7 @@ class Moments(Model):
         for rows in integer_rows(columns, parts):
             total += rows.T @ rows  # whole numbers below 2⁵³: exact, in any order
         noise, sensitivity = self._noise(), self._sensitivity()
-        self.matrix_ = noisy_products(total, lambda size, unit: noise.draw(sensitivity, size, unit=unit))
+        self.matrix_ = noisy_products(total, SQUARE, lambda size: noise.draw(sensitivity, size, unit=SQUARE))
         self.sigma_ = noise.sigma(sensitivity)
         return self
 

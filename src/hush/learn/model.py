@@ -218,13 +218,13 @@ class Model:
 
 
 class Classifier(Model):
-    """A model of public classes: ``target`` lists them, or names a column of the schema that has values."""
+    """A model of public classes: ``target`` lists them (by default 0 and 1), or names a column of the schema."""
 
     target: Any
 
     def _classes(self) -> ModelColumn:
-        named = isinstance(self.target, str)
-        column = self._target_column("the public classes") if named else ModelColumn.parse("target", list(self.target))
+        named, classes = isinstance(self.target, str), (0, 1) if self.target is None else self.target
+        column = self._target_column("the public classes") if named else ModelColumn.parse("target", list(classes))
         if column.values is None:
             raise InvalidValueError("target", got=self.target, allowed="classes: a list, or a column with values")
         if column.levels < 2:

@@ -18,20 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
 from hush.core import InvalidValueError, Number, integer
-from hush.learn.budget import deviation, gaussian_budget, noisy, read_budget, require_delta
-from hush.learn.linear import feature_names, integer_rows, noisy_products
+from hush.learn.budget import deviation, gaussian_budget, noisy, noisy_products, read_budget, require_delta
+from hush.learn.linear import SQUARE, feature_names, integer_rows
 from hush.learn.model import Model
 from hush.learn.schema import Floats, ModelColumn
 from hush.noise import rounded_gaussian
 
-_UNIT = 2.0**24
-"""1 in the units of sums of squares."""
 _LOOK = Fraction(1, 20)
 
 
@@ -68,7 +67,7 @@ class PCA(Model):
         # ½[(1+r²)² + 1 + Σxᵢ⁴], Σxᵢ⁴ ≤ min(r², r⁴).
         square = Fraction((1 + longest) ** 2 + 1 + longest, 2)
         sigma = deviation(mu_squared * (1 - _LOOK), square)
-        matrix = noisy_products(total, lambda size, unit: rounded_gaussian(sigma * unit, size))
+        matrix = noisy_products(total, SQUARE, partial(rounded_gaussian, sigma * SQUARE))
         count = max(float(matrix[0, 0]), 1.0)
         self.mean_ = matrix[0, 1:] / count
         variances, vectors = np.linalg.eigh(matrix[1:, 1:] / count - np.outer(self.mean_, self.mean_))
@@ -96,12 +95,12 @@ class PCA(Model):
 
 def _squares(chunk: Floats) -> Floats:
     """Return each row's squared length without the constant, in units of 2⁻²⁴: sums of whole numbers, exact."""
-    return np.asarray(np.einsum("ij,ij->i", chunk[:, 1:], chunk[:, 1:]))
+    return np.asarray(np.square(chunk[:, 1:]).sum(axis=1))
 
 
 def _longest(rows: Sequence[Floats], columns: int, mu_squared: Fraction) -> int:
     """Return a whole r² that nearly all rows' squared lengths are within, from a noisy histogram."""
-    lengths = np.concatenate([np.zeros(0), *(np.ceil(_squares(chunk) / _UNIT) for chunk in rows)]).astype(np.intp)
+    lengths = np.concatenate([np.zeros(0), *(np.ceil(_squares(chunk) / SQUARE) for chunk in rows)]).astype(np.intp)
     sigma = deviation(mu_squared)
     counts = noisy(np.bincount(np.minimum(lengths, columns), minlength=columns + 1), sigma)
     # From the top: the first length beyond which more rows lie than three deviations of the noise in that sum.
@@ -115,7 +114,7 @@ def _products(rows: Sequence[Floats], longest: int, size: int) -> Floats:
     """Return Σ(1, x)(1, x)ᵀ in units of 2⁻²⁴, long rows shortened."""
     total = np.zeros((size, size))
     for chunk in rows:
-        square, limit = _squares(chunk)[:, None], longest * _UNIT
+        square, limit = _squares(chunk)[:, None], longest * SQUARE
         factor = np.sqrt(limit / np.maximum(square, 1.0)) * (1 - 2.0**-50)
         # Shortened a little too much and rounded towards 0: no rounding error leaves a row longer than the limit.
         z = np.hstack([chunk[:, :1], np.where(square > limit, np.floor(chunk[:, 1:] * factor), chunk[:, 1:])])

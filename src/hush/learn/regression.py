@@ -49,7 +49,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number, integer
+from hush.core import Number, integer
 from hush.core.chart import Chart, ChartAxis, ChartBar, ChartLine, bar_chart, line_chart
 from hush.learn.budget import Looks, Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
 from hush.learn.convex_fits import (
@@ -62,10 +62,12 @@ from hush.learn.convex_fits import (
     NewtonDesign,
     Perturbation,
     inverse_moments,
+    sigmoid,
 )
 from hush.learn.features import Design, category_map, choose_knots, how_many, numeric_map
 from hush.learn.model import Classifier, Model, Regressor, counted_rows
 from hush.learn.schema import Codes, Floats, ModelColumn
+from hush.mechanisms.base import choose
 
 _CATEGORY = Fraction(1, 4)
 """The weight of a look at a category, which only centres its curve. A look at a number places knots, and weighs 1."""
@@ -208,7 +210,19 @@ class AdditiveModel(Model):
     held: ClassVar[float]
     """The mean second derivative that an error in advance supposes."""
 
-    def __init__(self, schema: Any, epsilon: Number, delta: Number, *, target: Any, basis: str, rows: int) -> None:
+    effect_unit: ClassVar[str]
+    """The scale of the effects."""
+
+    def __init__(
+        self,
+        schema: Any,
+        epsilon: Number = "1",
+        delta: Number = "1e-6",
+        *,
+        target: Any = None,
+        basis: str = "additive",
+        rows: int = 1,
+    ) -> None:
         super().__init__(schema, epsilon, delta)
         self.target = target
         self.basis = basis
@@ -251,12 +265,17 @@ class AdditiveModel(Model):
         how = perturbation(self.loss, self._shares(), -1, Fraction(columns + 1), 1)
         return float(how.sigma) / (self.held * rows + float(how.ridge))
 
+    def _story(self) -> str:
+        return (
+            "Effect of a level that 1,000 rows have: noise of standard deviation "
+            f"{self.error(rows=1000):.3g} or so {self.effect_unit}, more where columns go together."
+        )
+
     def _unit_rows(self) -> int:
         return integer(self.rows, "rows", minimum=1, maximum=10**6)
 
     def _columns(self) -> tuple[ModelColumn, ...]:
-        if self.basis not in {"additive", "linear"}:
-            raise InvalidValueError("basis", got=self.basis, allowed="'additive' or 'linear'")
+        choose(self.basis, ("additive", "linear"), "basis")
         return self._schema().columns
 
     def _fits(self, codes: Sequence[Codes], part: Fraction) -> PerturbedFits | NewtonFits:
@@ -349,8 +368,8 @@ class LogisticRegression(Classifier, AdditiveModel):
     epsilon, delta
         What one fit may cost; neighbours differ by adding or removing one row.
     target
-        The public classes. Rows with any other label count for nothing. More than two classes are fitted one against
-        the rest, and share the budget equally.
+        The public classes, by default 0 and 1. Rows with any other label count for nothing. More than two classes are
+        fitted one against the rest, and share the budget equally.
     basis
         ``"additive"`` (a curve per column) or ``"linear"`` (a straight line per number).
     rows
@@ -363,18 +382,7 @@ class LogisticRegression(Classifier, AdditiveModel):
     loss: ClassVar[Loss] = LOGISTIC
     curvature: ClassVar[float] = 0.15
     held: ClassVar[float] = 0.15
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: Sequence[Any] | str = (0, 1),
-        basis: str = "additive",
-        rows: int = 1,
-    ) -> None:
-        super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
+    effect_unit: ClassVar[str] = "on the log-odds scale"
 
     def _shares(self) -> Shares:
         fits = self._outputs()
@@ -386,13 +394,6 @@ class LogisticRegression(Classifier, AdditiveModel):
 
     def _steps(self) -> tuple[int, ...]:
         return (_NEWTON_STEPS,) * self._outputs()
-
-    def _story(self) -> str:
-        sigma = self.error(rows=1000)
-        return (
-            "Effect of a level that 1,000 rows have: noise of standard deviation "
-            f"{sigma:.3g} or so on the log-odds scale, more where columns go together."
-        )
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their classes, at the price of ``event``."""
@@ -413,9 +414,7 @@ class LogisticRegression(Classifier, AdditiveModel):
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return each class's probability; one-against-the-rest odds are scaled to add up to 1."""
-        with np.errstate(over="ignore"):
-            # An overflow is infinite, and 1/(1 + ∞) = 0 is right.
-            chance = 1 / (1 + np.exp(-self._margins(X)))
+        chance = sigmoid(self._margins(X))
         if chance.shape[1] == 1:
             return np.hstack([1 - chance, chance])
         total = np.maximum(chance.sum(axis=1, keepdims=True), 1e-300)
@@ -443,30 +442,13 @@ class Regression(Regressor, AdditiveModel):
     loss: ClassVar[Loss] = HUBER
     curvature: ClassVar[float] = 0.75
     held: ClassVar[float] = _QUANTILE  # 1 within the width, which holds this part of the residuals, and 0 beyond
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: tuple[float, float] | str | None = None,
-        basis: str = "additive",
-        rows: int = 1,
-    ) -> None:
-        super().__init__(schema, epsilon, delta, target=target, basis=basis, rows=rows)
+    effect_unit: ClassVar[str] = "times the residuals' 70 % quantile"
 
     def _shares(self) -> Shares:
         return share_budget(*self._budget(), looks=_ALL_LOOKS, fits=(_FIRST, _SECOND), two_sided=True)
 
     def _steps(self) -> tuple[int, ...]:
         return _STEPS_OF_FITS
-
-    def _story(self) -> str:
-        return (
-            "Effect of a level that 1,000 rows have: noise of standard deviation "
-            f"{self.error(rows=1000):.3g} or so times the residuals' 70 % quantile, more where columns go together."
-        )
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their target, at the price of ``event``: at its spread first, then narrower."""

@@ -429,8 +429,7 @@ def heaviest(chain: Chain, key: Key, actor: Actor) -> str:
         for entry in chain.store.heaviest(*key, _SHOWN):
             content = entry.read()
             share = charge_shares(chain, entry)[key].took
-            text = " ".join(content["question"].split())
-            text = text if len(text) <= _QUESTION else text[: _QUESTION - 1] + "…"
+            text = shorten(content["question"], _QUESTION, placeholder="…")
             what = f"receipt {entry.number}: {text}" if actor.sees(entry.analyst) else "another analyst's question"
             parts.append(f"{percent(share, taken=True)} on {content['when'][:10]} ({what})")
     return f". Most was spent by: {'; '.join(parts)}." if parts else "."

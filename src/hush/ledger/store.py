@@ -249,7 +249,7 @@ class Store:
     def bound(self, analyst: str, request: str) -> str | None:
         """Return the hash of the question that a request id was used for without a charge, if it was."""
         rows = self.storage.rows("SELECT question FROM hush_bound WHERE analyst = ? AND request = ?", analyst, request)
-        return None if not rows else rows[0][0].decode() if isinstance(rows[0][0], bytes) else rows[0][0]
+        return bytes(rows[0][0]).decode() if rows else None
 
     def bind(self, analyst: str, request: str, question: str) -> None:
         """Note which question a request id was used for, for a while (inside a lock)."""

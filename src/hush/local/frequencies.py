@@ -127,12 +127,7 @@ class ProjectiveGeometry(FrequencyOracle):
 
     def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
         """Return for each category the number of reports orthogonal to it, by one Fourier transform."""
-        numbers = np.asarray(reports, dtype=np.int64).ravel()
-        if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.points):
-            raise InvalidValueError(
-                "reports", got="other numbers", allowed=f"whole numbers from 0 to {self.points - 1}"
-            )
-        r, t = self.field, self.length
+        numbers, r, t = report_numbers(reports, self.points), self.field, self.length
         counts = np.bincount(numbers, minlength=self.points)
         reported = np.flatnonzero(counts)
         points = _vectors(reported, r, t)
@@ -146,6 +141,14 @@ class ProjectiveGeometry(FrequencyOracle):
         vectors = _vectors(np.arange(len(self.categories)), r, t)
         vectors = np.where(vectors[:, -1:] > r // 2, -vectors % r, vectors)  # v and -v have the same orthogonal points
         return np.rint((waves[tuple(vectors.T)] + len(numbers)) / r).astype(np.int64), len(numbers)
+
+
+def report_numbers(reports: Any, limit: int) -> npt.NDArray[np.int64]:
+    """Return reports as an array of whole numbers below a limit."""
+    numbers = np.asarray(reports, dtype=np.int64).ravel()
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < limit):
+        raise InvalidValueError("reports", got="other numbers", allowed=f"whole numbers from 0 to {limit - 1}")
+    return numbers
 
 
 def _points(r: int, t: int) -> int:

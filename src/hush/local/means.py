@@ -75,6 +75,7 @@ from hush.core import InvalidValueError, Number, exact, integer
 from hush.core.grid import is_scalar
 from hush.core.numbers import assign
 from hush.core.rounding import ball
+from hush.local.frequencies import report_numbers
 from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
 from hush.mechanisms.randomized_response import coins, shares
 from hush.noise.bits import system_bits
@@ -179,10 +180,7 @@ class LocalMean(ReadableRepr):
 
     def estimate(self, reports: Any) -> float:
         """Return the unbiased estimate of the mean, within the range (0 reports: its middle)."""
-        numbers = np.asarray(reports, dtype=np.int64).ravel()
-        if numbers.size and not (numbers.min() >= 0 and numbers.max() < len(self.reports)):
-            allowed = f"whole numbers from 0 to {len(self.reports) - 1}"
-            raise InvalidValueError("reports", got="other numbers", allowed=allowed)
+        numbers = report_numbers(reports, len(self.reports))
         _, bit, wide = self._choice
         values = np.where(numbers < 2, bit.estimate(numbers), wide.estimate(numbers - 2))
         centre = float(values.mean()) if numbers.size else 0.0
@@ -288,10 +286,9 @@ class LocalVectorMean(ReadableRepr):
 
     def release(self, vector: Any) -> Any:
         """Return one report, or an array of reports for several vectors (one per row)."""
-        rows = np.asarray(vector) if not isinstance(vector, np.ndarray) else vector
-        if rows.ndim == 1:
-            return int(self._report(self._directions(rows[None, :]))[0])
-        return self._report(self._directions(rows))
+        rows = np.asarray(vector)
+        reports = self._report(self._directions(np.atleast_2d(rows)))
+        return int(reports[0]) if rows.ndim == 1 else reports
 
     def _directions(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return random unit vectors; their means are the rows, shortened to the norm."""
@@ -304,15 +301,14 @@ class LocalVectorMean(ReadableRepr):
         values = rows.astype(np.float64) / float(self.norm)
         values = np.where(np.isfinite(values).all(axis=1, keepdims=True), values, 0.0)
         # Scaled by the largest coordinate first: squares neither overflow nor vanish.
-        largest = np.abs(values).max(axis=1)
-        safe = np.where(largest > 0, largest, 1.0)
-        lengths = np.sqrt(((values / safe[:, None]) ** 2).sum(axis=1)) * safe
-        units = np.zeros_like(values)
-        units[:, 0] = 1.0
-        np.divide(values / safe[:, None], (lengths / safe)[:, None], out=units, where=(largest > 0)[:, None])
+        largest = np.abs(values).max(axis=1, keepdims=True)
+        scaled = values / np.where(largest > 0, largest, 1.0)
+        scaled[largest[:, 0] == 0, 0] = 1.0  # a vector of zeros has any direction
+        norms = np.sqrt((scaled**2).sum(axis=1, keepdims=True))
+        units, lengths = scaled / norms, np.minimum(norms * largest, 1.0)[:, 0]
         # A shorter vector is turned round with probability (1-ℓ)/2.
-        turned = noise.uniform_integer(2**53, len(units)) >= np.floor((1 + np.minimum(lengths, 1.0)) / 2 * 2**53)
-        return np.where(turned[:, None], -units, units)
+        turned = noise.uniform_integer(2**53, len(units)) >= np.floor((1 + lengths) / 2 * 2**53)
+        return np.asarray(np.where(turned[:, None], -units, units))
 
     def _report(self, units: npt.NDArray[np.float64]) -> npt.NDArray[np.uint64]:
         """Draw for each unit vector: seeds are tried until one is taken, surely on S_v, else with probability e^-ε."""

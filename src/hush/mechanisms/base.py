@@ -49,6 +49,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -266,6 +267,7 @@ def release_on_grid(
     return on_grid(add(whole_steps(array, step), np.asarray(draw(array.shape))), step)
 
 
+@lru_cache(maxsize=256)
 def normal_quantile(miss: Fraction) -> Fraction:
     """Return z, rounded up to 12 digits, with P(N(0,1) > z) ≤ miss < 1/2."""
 
@@ -275,6 +277,7 @@ def normal_quantile(miss: Fraction) -> Fraction:
     return smallest_decimal(lambda z: beyond(z) <= miss, digits=12)
 
 
+_WIDEST_SUM = 10**6  # in steps; beyond it a bound is computed
 _LARGEST_SUMMED_SIGMA = 4  # in steps; beyond it Poisson's formula is exact to far more digits than a float has
 
 
@@ -324,16 +327,13 @@ class RoundedNoise:
             # E[X²] = Σ (2k+1)·P[|Y| > k + ½]; beyond 40σ + 3 the tail is below 10⁻³⁰⁰. Rounded up at the end.
             terms = ((2 * k + 1) * ((k + half) / root).erfc() for k in range(int(40 * scale) + 3))
             return math.nextafter(float(sum(terms, flint().arb(0)).upper()), math.inf)
-        wide = scale > 10**6
-        if self.law == "laplace" and wide:  # √r(1+r)/(1-r)² = 2s² + 1/12 + O(s⁻²)
-            return float_up(2 * scale**2 + Fraction(1, 12) + 1 / scale)
 
         def value() -> Ball:
             s, power, half = ball(scale), ball(self.power), flint().arb("0.5")
             if self.law == "laplace":
                 root = (-half / s).exp()  # √r, for √r(1+r)/(1-r)²
                 return root * (1 + root**2) / (1 - root**2) ** 2
-            if self.law == "polynomial" and not wide:
+            if self.law == "polynomial" and scale <= _WIDEST_SUM:
                 c = s + half  # Σ (2k+1)·(1 + (k+½)/s)^(1-a), by Hurwitz' zeta at c
                 return s ** (power - 1) * (2 * (power - 2).zeta(c) + (1 - 2 * c) * (power - 1).zeta(c))
             # E[X²] ≤ (√E[Y²] + ½)², by Minkowski: rounding moves Y by at most ½.

@@ -138,11 +138,9 @@ class Laplace(Calibrated, Symmetric):
     def variance(self) -> float:
         """The noise's variance, 2r/(1-r)² squared steps with r = e^(-1/s)."""
         s = self.scale / self.step
-        if s > 10**6:  # 2r/(1-r)² = 2s² - 1/6 + O(s⁻²)
-            return float_up((2 * s**2 - Fraction(1, 6) + 1 / s) * self.step**2)
         if 1 / s > _VANISHING_EXPONENT:
             return 0.0  # r, and with it the variance, is below every float
-        spread = certified(lambda: 2 * (-1 / ball(s)).exp() / (1 - (-1 / ball(s)).exp()) ** 2, bits=53)
+        spread = certified(lambda: 1 / (2 * (1 / ball(2 * s)).sinh() ** 2), bits=53)  # which is 2r/(1-r)²
         return float_up(fraction_up(spread) * self.step**2)
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:

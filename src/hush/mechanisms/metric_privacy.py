@@ -172,9 +172,7 @@ class MetricExponential(Calibrated):
     def _scores(self, value: Any) -> npt.NDArray[Any]:
         if self.normaliser == "constant" and value not in (self.points or ()):
             raise InvalidValueError("value", got="a value outside the space", allowed="one of the mechanism's points")
-        scores: npt.NDArray[Any] = np.empty(len(self.points or ()), dtype=object)
-        scores[:] = [-distance for distance in self._distances(value)]
-        return scores
+        return np.array([-distance for distance in self._distances(value)], dtype=object)
 
     def release(self, value: Any) -> Any:
         """Return a point near ``value``."""

@@ -49,6 +49,7 @@ array([0.0014, 0.0142])
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -292,11 +293,7 @@ def _fewest(least: int, n: int, p: float, q: float, side: float) -> int:
         lacking = np.clip(least - first - second - np.arange(len(true_supports)), 0, len(false_supports))
         return bool(true_supports @ _tails(false_supports)[lacking] > side)
 
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if likely(middle) else (middle, high)
-    return high
+    return bisect_left(range(n), True, key=likely)
 
 
 def codes(answers: object, categories: tuple[object, ...]) -> npt.NDArray[np.int64]:

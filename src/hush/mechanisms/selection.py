@@ -239,11 +239,8 @@ def read_scores(scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
     if array.dtype.kind == "i":
         # The race needs gaps below 2⁶²; clamping moves no score further from its neighbour's.
         return names, np.clip(array, -(2**60), 2**60)
-    exact: npt.NDArray[Any] = np.empty(array.size, dtype=object)
-    exact[:] = [
-        min(max(number(score), Fraction(-_LARGEST_SCORE)), Fraction(_LARGEST_SCORE)) for score in array.tolist()
-    ]
-    return names, exact
+    exact = [min(max(number(score), Fraction(-_LARGEST_SCORE)), Fraction(_LARGEST_SCORE)) for score in array.tolist()]
+    return names, np.array(exact, dtype=object)
 
 
 def chances(scores: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:

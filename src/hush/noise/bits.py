@@ -24,21 +24,16 @@ dtype('uint64')
 
 **Lazily refined uniforms, and decisions in ball arithmetic.**
 
-The idea behind every sampler here. A uniform real U in [0, 1) has infinitely many bits, of which only the first n
-are drawn: they say that U lies in [m/2ⁿ, (m+1)/2ⁿ]. A sampler computes some f(U) and needs a discrete fact about
-it: its floor, its sign, which grid point is nearest. If the fact is the same for the whole interval, it is *known*,
-and the bits not drawn can never matter; if not, 64 more bits are drawn and the interval shrinks. The result is
-exactly what the ideal real U would have given, so its law is exactly the ideal law. It is not close to it: it is
-it.
+The idea behind every sampler here (docs/exact-noise.md explains it). A uniform real U in [0, 1) is known by its first n
+bits: U lies in [m/2ⁿ, (m+1)/2ⁿ]. A sampler needs a discrete fact about some f(U): its floor, its sign, which grid point
+is nearest. If the fact is the same for the whole interval, it is *known*, and the bits not drawn can never matter; if
+not, 64 more bits are drawn. So the result is exactly what the ideal real U would have given.
 
-Two levels decide. The fast level is float64 with a proven bound on its error; it decides unless the interval,
-widened by that bound, straddles the decision. The slow level is ball arithmetic (Arb, through python-flint): every
-ball is proven to contain the true value, at any precision, so a wrong answer is impossible and more precision only
-makes it decide sooner. (Arb's precision is a global setting. If another thread lowers it in the middle, balls grow
-wider and stay right.)
-
-A decision fails to settle only for U equal to one of countably many thresholds, an event of probability zero; the
-chance that it takes more than n extra words shrinks like 2^(-64n).
+Two levels decide: float64 with a proven bound on its error, unless the interval, widened by that bound, straddles the
+decision; then ball arithmetic (Arb, through python-flint), in which every ball is proven to contain the true value.
+(Arb's precision is a global setting. If another thread lowers it in the middle, balls grow wider and stay right.) A
+decision fails to settle only for U equal to one of countably many thresholds; the chance that it takes more than n
+extra words shrinks like 2^(-64n).
 
 **Sizes, chunks and integer arrays: what every vectorised sampler shares.**
 
@@ -112,14 +107,9 @@ class SystemBits(threading.local):
         """Return ``count`` words of 64 fresh bits each, read-only."""
         if self._owner != (os.getpid(), _generation):  # a child of the process that began the stream
             self._begin()
-        size = 8 * count
-        if size <= len(_ZEROS):
-            array = np.frombuffer(self._cipher.update(_ZEROS[:size]), dtype=np.uint64)
-        else:
-            parts = [
-                self._cipher.update(_ZEROS[: min(len(_ZEROS), size - offset)]) for offset in range(0, size, len(_ZEROS))
-            ]
-            array = np.frombuffer(b"".join(parts), dtype=np.uint64)
+        times, rest = divmod(8 * count, len(_ZEROS))
+        parts = map(self._cipher.update, [_ZEROS] * times + [_ZEROS[:rest]])
+        array = np.frombuffer(b"".join(parts), dtype=np.uint64)
         # Fast key erasure: the next 32 bytes of the stream are the new key, and no caller ever sees them.
         key = self._cipher.update(_ZEROS[:32])
         self._drawn += count

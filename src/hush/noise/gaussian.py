@@ -92,8 +92,6 @@ class Staircase(NamedTuple):
     """λ."""
     heights: tuple[int, ...]
     """h_0 … h_254 and h_tail; they add up to 2⁶³."""
-    columns: list[tuple[int, int]]
-    """Threshold and alias of each column, as plain integers for single draws: a draw looks up both, used or not."""
     threshold: npt.NDArray[np.uint64]
     alias: npt.NDArray[np.intp]
     rate: npt.NDArray[np.float64]
@@ -109,7 +107,6 @@ class _Shape(NamedTuple):
 
     scale: int
     heights: tuple[int, ...]
-    columns: list[tuple[int, int]]
     threshold: npt.NDArray[np.uint64]
     alias: npt.NDArray[np.intp]
     rate: npt.NDArray[np.float64]
@@ -158,7 +155,6 @@ def _shape(scaled: Fraction, *, single: bool) -> _Shape:
     return _Shape(
         scale=scale,
         heights=tuple(heights),
-        columns=list(zip(threshold, alias, strict=True)),
         threshold=np.array(threshold, dtype=np.uint64),
         alias=np.array(alias, dtype=np.intp),
         rate=np.array([scale / height for height in heights]),
@@ -202,8 +198,8 @@ def draw_one(stairs: Staircase, bits: BitSource) -> int:
     while True:
         word = bits.word()  # 8 bits for the column, 55 for the height in it, and the sign
         column, height = word >> 56, (word >> 1) & (_COLUMN_HEIGHT - 1)
-        threshold, alias = stairs.columns[column]
-        block = column if height < threshold else alias
+        alias = int(stairs.alias[column])  # looked up whether it is used or not: each draw takes the same time
+        block = column if height < stairs.threshold[column] else alias
         if block == _TAIL_BLOCK:
             magnitude, accepted = _draw_tail(stairs, bits)
         else:

@@ -109,7 +109,9 @@ def draw_one(law: GeometricLaw, bits: BitSource) -> int:
     """Draw one integer from ``bits``."""
     while True:
         word = bits.word()
-        high = _invert_one(law, word & _MAGNITUDE_MASK, bits)
+        b = word & _MAGNITUDE_MASK
+        w = -law.s * math.log(b * law.kappa) if b >= _FLOAT_FROM else 0.0  # which is doubtful, as every whole number is
+        high = math.floor(w) if abs(w - round(w)) > law.margin else invert_exactly(law, b, bits)
         low = _low(law, bits) if law.low_bits else 0
         negative = law.symmetric and word >= _SIGN_BIT
         # A split draw that is -0 begins anew, or 0 would have twice its weight. Unsplit, (1+r)/2 allows for it.
@@ -131,14 +133,6 @@ def draw_many(law: GeometricLaw, count: int, bits: BitSource) -> npt.NDArray[Any
     again = np.flatnonzero(negative & (values == 0)) if law.low_bits else ()
     values = np.negative(values, out=values, where=negative)
     return put(values, again, (draw_one(law, bits) for _ in again)) if len(again) else values
-
-
-def _invert_one(law: GeometricLaw, b: int, bits: BitSource) -> int:
-    if b >= _FLOAT_FROM:
-        w = -law.s * math.log(b * law.kappa)
-        if abs(w - round(w)) > law.margin:
-            return math.floor(w)
-    return invert_exactly(law, b, bits)
 
 
 def _invert_many(law: GeometricLaw, b: npt.NDArray[np.int64], bits: BitSource) -> npt.NDArray[Any]:

@@ -142,7 +142,12 @@ def prepare(scores: Any, rate: Number, weights: Any, race: Race, times: Sequence
         raise InvalidValueError("race", got=race, allowed="'gumbel' or 'exponential'")
     speed = positive(rate, "rate")
     behind, speed = _behind(scores, speed)
-    handicap = _handicap(behind, speed)
+    # c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), and 10³⁰⁰ at most.
+    if behind.dtype == object:
+        handicap = np.array([float(min(speed * gap, _LARGEST_HANDICAP)) for gap in behind])
+    else:
+        with np.errstate(over="ignore"):
+            handicap = np.minimum(behind * float(min(speed, _LARGEST_HANDICAP)), float(_LARGEST_HANDICAP))
     factors = [] if weights is None else [_many(weights, "weights", behind.shape)]
     if factors and race != "gumbel":
         raise InvalidValueError("weights", got=_kind(weights), allowed="left out for race='exponential'")
@@ -188,28 +193,14 @@ def _kind(values: Any) -> str:
     return f"{type(values).__name__} of shape {shape}"
 
 
-def _objects(values: list[int]) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 def _whole(values: Any, parameter: str) -> npt.NDArray[Any]:
     array = _row(values, parameter)
     if array.dtype.kind in "iu":
         return array
     try:
-        return _objects([integer(value, parameter) for value in array])
+        return np.array([integer(value, parameter) for value in array], dtype=object)
     except InvalidValueError:
         raise InvalidValueError(parameter, got=_kind(values), allowed="whole numbers only") from None
-
-
-def _handicap(behind: npt.NDArray[Any], rate: Fraction) -> npt.NDArray[np.float64]:
-    """Return c·d_i in float64, right to a relative 2⁻⁵¹ (or an absolute 2⁻⁶⁰), and 10³⁰⁰ at most."""
-    if behind.dtype == object:
-        return np.array([float(min(rate * gap, _LARGEST_HANDICAP)) for gap in behind])
-    with np.errstate(over="ignore"):
-        return np.asarray(np.minimum(behind * float(min(rate, _LARGEST_HANDICAP)), float(_LARGEST_HANDICAP)))
 
 
 def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
@@ -226,7 +217,7 @@ def _behind(scores: Any, rate: Fraction) -> tuple[npt.NDArray[Any], Fraction]:
     unit = math.lcm(*(score.denominator for score in rationals))
     scaled = [score.numerator * (unit // score.denominator) for score in rationals]
     best = max(scaled)
-    gaps = _objects([best - score for score in scaled])
+    gaps = np.array([best - score for score in scaled], dtype=object)
     return gaps.astype(np.int64) if max(gaps) < 2**62 else gaps, rate / unit
 
 

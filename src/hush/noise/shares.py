@@ -93,12 +93,12 @@ def poisson(rate: Number, size: Size = None) -> Drawn:
 
 def skellam(variance: Number, size: Size = None) -> Drawn:
     """Draw the difference of two independent Poisson variables, each with half the variance as its rate."""
-    return drawn(size, _differences, None, poisson_law(_rate(variance, "variance") / 2))
 
+    def differences(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
+        both = draw_many(law, 2 * count, bits)
+        return np.asarray(both[:count] - both[count:])
 
-def _differences(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
-    both = draw_many(law, 2 * count, bits)
-    return np.asarray(both[:count] - both[count:])
+    return drawn(size, differences, None, poisson_law(_rate(variance, "variance") / 2))
 
 
 def _rate(value: Number, parameter: str) -> Fraction:

@@ -80,10 +80,10 @@ def open_ledger(policy: Policy, *, anchor: str | None = None, names: Iterable[st
     """Open a policy's ledger, which must be there, and must have a budget for the data sets in ``names``.
 
     Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first question, and are
-    shown as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the
-    ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy, and
-    raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is
-    warned of.
+    shown as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller
+    of the ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy,
+    and raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing,
+    and is warned of.
     """
     return _with_accounts(_opened(policy, anchor), policy, names=names)
 

@@ -34,8 +34,7 @@ _LIBRARIES = {"numpy", "pandas", "polars"}
 
 def to_wire(value: Any) -> Any:
     """Return a parameter, or a list or mapping of parameters, as JSON values."""
-    if type(value).__module__.split(".")[0] in _LIBRARIES:
-        value = value.tolist() if hasattr(value, "tolist") else list(value) if hasattr(value, "__iter__") else value
+    value = _python(value)
     if isinstance(value, Mapping):
         return {str(name): to_wire(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -48,8 +47,23 @@ def to_wire(value: Any) -> Any:
         return {"number": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise QuestionError(
-        f"A parameter must be a number, text, bool, date, datetime or None; got {type(value).__name__}.",
+    raise _unknown("A parameter", value)
+
+
+def _python(value: Any) -> Any:
+    """Return an array or a column as a list, a number or time of NumPy as Python's, and anything else as it is."""
+    if type(value).__module__.split(".")[0] not in _LIBRARIES:
+        return value
+    if getattr(value, "ndim", 1) == 0:
+        found = value.item()  # a number, if it is a time in nanoseconds
+        is_time = value.dtype.kind == "M" and isinstance(found, int)
+        return value.astype("datetime64[us]").item() if is_time else found
+    return list(value) if getattr(value, "ndim", 1) == 1 and hasattr(value, "__iter__") else value
+
+
+def _unknown(name: str, value: object) -> QuestionError:
+    return QuestionError(
+        f"{name} must be a number, text, bool, date, datetime or None; got {type(value).__name__}.",
         "A list stands for the list of IN alone: x IN ?.",
     )
 
@@ -93,7 +107,7 @@ class Binder:
     """The parameters of one question; records which ones were used."""
 
     def __init__(self, parameters: Parameters) -> None:
-        parameters = _plain(parameters)
+        parameters = _python(parameters)
         self._named = isinstance(parameters, Mapping)
         if isinstance(parameters, Mapping):
             given: Iterable[tuple[object, Any]] = parameters.items()
@@ -104,7 +118,7 @@ class Binder:
                 f"Parameters are a list for ? or a mapping for $name; got {type(parameters).__name__}.",
                 "Write for instance parameters=[30] or parameters={'age': 30}.",
             )
-        self._values = {str(name): _plain(value) for name, value in given}
+        self._values = {str(name): _python(value) for name, value in given}
         self._used: dict[str, Value | tuple[Value, ...]] = {}
 
     def bind(self, name: str) -> Literal:
@@ -136,36 +150,21 @@ class Binder:
         return listed
 
     def written(self) -> str:
-        """Return the used values as SQL comments, to append to the text of the question."""
-        if not self._used:
-            return ""
+        """Return the values as SQL comments, to append to the question's text; refuse those that it does not use."""
         names = sorted(self._used) if self._named else sorted(self._used, key=int)
-        return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
-
-    def check_all_used(self) -> None:
-        """Refuse values that no ``?`` or ``$name`` stands for."""
-        if len(self._used) < len(self._values):
+        if len(names) < len(self._values):
             unused = [name for name in self._values if name not in self._used]
             which = ", ".join(f"${name}" for name in unused) if self._named else f"the last {len(unused)} of them"
             raise QuestionError(
-                f"The question uses {len(self._used)} parameters; got {len(self._values)}.",
+                f"The question uses {len(names)} parameters; got {len(self._values)}.",
                 f"Leave {which} out, or write a ? or $name for each.",
             )
-
-
-def _plain(value: Any) -> Any:
-    """Return an array or a column as a list, and anything else as it is."""
-    if isinstance(value, str | bytes) or type(value).__module__.split(".")[0] not in _LIBRARIES:
-        return value
-    return list(value) if getattr(value, "ndim", 1) == 1 and hasattr(value, "__iter__") else value
+        return "".join(f"\n-- ${name} = {_shown(self._used[name])}" for name in names)
 
 
 def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.datetime | None:
     """Return a Python or NumPy value as a value of the tree."""
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
-        found = value.item()  # a number, if it is a time in nanoseconds
-        is_time = value.dtype.kind == "M" and isinstance(found, int)
-        value = value.astype("datetime64[us]").item() if is_time else found
+    value = _python(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -184,10 +183,7 @@ def _value(value: Any, name: str) -> Fraction | str | bool | dt.date | dt.dateti
         if isinstance(value, float) and not math.isfinite(value):
             raise QuestionError(f"Parameter {name} must be a finite number; got {value}.")
         return _within_floats(value, name)
-    raise QuestionError(
-        f"Parameter {name} must be a number, text, bool, date, datetime or None; got {type(value).__name__}.",
-        "A list stands for the list of IN alone: x IN ?.",
-    )
+    raise _unknown(f"Parameter {name}", value)
 
 
 def _shown(value: Value | tuple[Value, ...]) -> str:

@@ -152,13 +152,13 @@ def fingerprint(*trees: object) -> str:
 
 def _written(value: Any) -> str:
     kind: Any = type(value)
-    if kind in _PLAIN:
+    if isinstance(value, Enum):
+        return f"{kind.__name__}.{value.name}"
+    if isinstance(value, _PLAIN):
         text = str(value)
         return f"{kind.__name__}{len(text)}:{text}"
     if kind in {tuple, list}:
         return f"({','.join(map(_written, value))})"
-    if isinstance(value, Enum):
-        return f"{kind.__name__}.{value.name}"
     if is_dataclass(value):
         written = []
         for name, default in _compared(kind):
@@ -172,9 +172,6 @@ def _written(value: Any) -> str:
         return f"[{','.join(pairs)}]"
     if isinstance(value, AbstractSet):
         return f"<{','.join(sorted(map(_written, value)))}>"
-    if isinstance(value, _PLAIN):  # a subclass, such as a text of another library
-        text = str(value)
-        return f"{kind.__name__}{len(text)}:{text}"
     raise TypeError(f"a tree holds a {kind.__name__}, which has no fingerprint")
 
 

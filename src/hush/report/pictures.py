@@ -91,8 +91,8 @@ class Point:
     value: float
     end: float
     """Where a bar or dot ends: at the value, or where the truth must end if noise carried it further."""
-    low: float | None
-    high: float | None
+    bar: tuple[float, float] | None
+    """From where to where the error bar reaches; None where it has no end."""
     tells: bool
     text: str
     """The number with its error, as tables show it."""
@@ -100,8 +100,7 @@ class Point:
     @property
     def reach(self) -> tuple[float, float]:
         """From where to where the point extends, error bar included."""
-        ends = [end for end in (self.low, self.high) if end is not None] or [self.value]
-        return min(ends), max(ends)
+        return self.bar or (self.value, self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,15 +184,13 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", 
         if value is None:
             continue
         error = None if values.errors is None else values.errors[row]
-        low, high = values.interval(row) or (None, None)
         cells = tuple(key.values[row] for key in keys)
         point = Point(
             keys=cells,
             labels=(*map(label, cells), "", ""),
             value=value,
             end=values.possible(value),
-            low=low,
-            high=high,
+            bar=values.interval(row),
             tells=values.tells(row),
             text=f"{shown(value, error)} ± {shown_error(error)}",
         )
@@ -239,9 +236,7 @@ def _compared(points: list[Point], *, single: bool) -> list[Point]:
     ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
     short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
     return [
-        point
-        if point.tells or point.low is None or point.high is None
-        else replace(point, tells=point.high - point.low <= short)
+        point if point.tells or point.bar is None else replace(point, tells=point.bar[1] - point.bar[0] <= short)
         for point in points
     ]
 
@@ -390,7 +385,7 @@ def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[
             end=point.end,
             dot=dots,
             classes=_faint(f"{'d' if dots else 'c'}{group % COLOURS}", point),
-            reach=None if point.low is None else point.reach,
+            reach=point.bar,
             text="" if point.keys else point.text,
             tooltip=_words(point),
         )
@@ -403,9 +398,9 @@ def _words(point: Point) -> str:
 
 
 def _whisker(sheet: Sheet, point: Point, y: Scale, middle: float, cap: float, *, live: bool = False) -> None:
-    if point.low is None or point.high is None:
+    if point.bar is None:
         return
-    low, high = y(point.low), y(point.high)
+    low, high = map(y, point.bar)
     left, across = f"M{middle - cap:.1f}", f"h{2 * cap:.1f}"
     path = f"{left} {low:.1f}{across}{left} {high:.1f}{across}M{middle:.1f} {low:.1f}V{high:.1f}"
     data: dict[str, str] = {"data_x": f"{middle:.1f}", "data_cap": f"{cap:.1f}", "data_value": f"{point.value:.10g}"}

@@ -18,6 +18,8 @@ metric on data. Any function of two arguments that returns a number may stand fo
 
 >>> distance("l1")([1, 2], [3, 5]), distance("l2")([0, 0], [3, 4]), distance("linf")([1, 2], [3, 5])
 (5, 5.0, 3)
+>>> distance("hamming")("karolin", "kathrin")
+3
 >>> distance(lambda a, b: abs(a - b) % 12)(1, 11)
 10
 """

@@ -124,7 +124,8 @@ def smooth_gap(x: Integers, m: int, lower: int, upper: int, beta: Number) -> Fra
     full = padded(x, lower, upper)
     lower_rows, upper_rows = full[m::-1], full[m:]  # entry s is x_{m-s}, entry t is x_{m+t}; k = s + t - 1
     ceiling = math.log(int(upper) - int(lower))
-    best = max(ceiling - _LARGEST_DECAY, _probe(lower_rows, upper_rows, b))
+    gap = local_gap(x, m, lower, upper)  # which is attained at k = 0
+    best = max(ceiling - _LARGEST_DECAY, math.log(gap) if gap else -math.inf)
     # A window of k steps is worth at most upper - lower times e^(-bk): beyond this k none can exceed `best`.
     window = int((ceiling - best) / b) + 3
     lower_rows, upper_rows = lower_rows[:window], upper_rows[:window]
@@ -139,20 +140,6 @@ def smooth_rate(beta: Number) -> Fraction:
     if rate < Fraction(1, 10**5):
         raise InvalidValueError("beta", got=beta, allowed="at least 1e-5")
     return rate - SLACK
-
-
-def _probe(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
-    """Return a value that is attained, from a few windows around the middle, to bound the search."""
-    best = -math.inf
-    s = 0
-    while s < max(len(lower_rows), len(upper_rows)):
-        for i, j in ((s, s), (s, s + 1), (s + 1, s)):
-            left_index, to = min(i, len(lower_rows) - 1), min(j, len(upper_rows) - 1)
-            gap = int(upper_rows[to]) - int(lower_rows[left_index])
-            if gap > 0:
-                best = max(best, math.log(gap) - b * max(left_index + to - 1, 0))
-        s = 2 * s + 1
-    return best
 
 
 def _halving(lower_rows: Integers, upper_rows: Integers, b: float) -> float:
@@ -338,7 +325,7 @@ def _check(statistic: str, norm: str) -> None:
             "statistic", got=statistic, allowed=", ".join(map(repr, STATISTICS)),
             hint="For any other function on a small universe there is FiniteFunction.",
         )  # fmt: skip
-    if norm not in ("l1", "l2", "linf"):
+    if norm not in {"l1", "l2", "linf"}:
         raise InvalidValueError("norm", got=norm, allowed="'l1', 'l2' or 'linf'")
 
 

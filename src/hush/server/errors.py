@@ -155,7 +155,6 @@ _MISUSED = "This is not how this address is used."
 _CODES = {
     402: "budget-exceeded",
     403: "not-allowed",
-    404: "unknown-receipt unknown-stream",
     409: "account-exists approval-needed ledger ledger-missing request-conflict request-unanswered unknown-account "
     "source stream",
     429: "too-many-requests",

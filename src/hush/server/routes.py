@@ -17,13 +17,13 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from hush.core import InvalidValueError
+from hush.core import HushError, InvalidValueError
 from hush.ledger import Role
 from hush.server import errors, schemas
 from hush.server.auth import sessions
 from hush.server.auth.people import Person, acting
-from hush.server.errors import ForbiddenError, SignInError
-from hush.server.rate_limits import Rate
+from hush.server.errors import ForbiddenError, SignInError, UnknownPlaceError
+from hush.server.rate_limits import Rate, address_block
 from hush.server.service import PersonalService, Service
 
 
@@ -59,7 +59,7 @@ class Visit(PersonalService):
     def __init__(self, service: Service, who: Person, request: Request) -> None:
         super().__init__(service, who)
         self.request, self.path, self.query = request, request.path_params, request.query_params
-        self.address = sessions.client_address(request)
+        self.address = address_block(sessions.client_address(request))
 
     async def fields(self) -> Fields:
         """Return the texts of the form that was sent, or of the query."""
@@ -158,9 +158,12 @@ def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         except SignInError as error:
             return RedirectResponse("/sign-in", 303) if route.page else errors.problem_response(error)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
+            # A receipt or a stream of somebody else's reads like one that is not there.
+            hidden = isinstance(error, HushError) and error.code in {"unknown-receipt", "unknown-stream"}
+            refusal = UnknownPlaceError() if hidden else error
             if not route.page:
-                return errors.problem_response(error)
-            return cast("Response", await request.app.state.refused(visit, error, route))
+                return errors.problem_response(refusal)
+            return cast("Response", await request.app.state.refused(visit, refusal, route))
 
     return permitted
 

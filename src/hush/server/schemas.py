@@ -20,6 +20,7 @@ from starlette.requests import Request
 
 from hush.core import InvalidValueError
 from hush.core.format import decimal
+from hush.curator.catalogue import ColumnDescription, DescribedTables
 from hush.curator.data_sets import OpenDataSet
 from hush.curator.explanation import Explanation
 from hush.curator.terms import (
@@ -37,7 +38,7 @@ from hush.curator.terms import (
 )
 from hush.ledger import AccountView, Budget
 from hush.query.parameters import from_wire
-from hush.query.types import Type, Value, at_position
+from hush.query.types import Value
 from hush.server.auth.credentials import LONGEST, SHORTEST
 from hush.server.auth.people import LONGEST_TOKEN_DAYS, TOKEN_DAYS
 from hush.server.errors import BadRequestError
@@ -231,10 +232,11 @@ def data_set(data: OpenDataSet, budget: Budget) -> dict[str, Any]:
         {
             "name": table.name,
             "public": table.public,
-            **({} if table.public else {"max_rows": table.max_rows, "max_groups": table.max_groups}),
-            "columns": [{"name": name, **_column(column)} for name, column in table.columns.items()],
+            **({} if table.public else {"max_rows": table.table.max_rows, "max_groups": table.table.max_groups}),
+            "columns": [_column(column) for column in table.values()],
+            "examples": list(table.examples),
         }
-        for table in schema.tables.values()
+        for table in DescribedTables([schema]).values()
     ]
     return {
         "name": schema.data,
@@ -245,13 +247,12 @@ def data_set(data: OpenDataSet, budget: Budget) -> dict[str, Any]:
     }
 
 
-def _column(column: Type) -> dict[str, Any]:
-    description: dict[str, Any] = {"type": column.kind.value}
-    if column.kind.ranged:
-        for name, bound in (("lower", column.lower), ("upper", column.upper)):
-            description[name] = None if bound is None else _plain(at_position(column.kind, bound))
-    if column.kind.numeric and column.step is not None:
-        description["step"] = decimal(column.step)
+def _column(column: ColumnDescription) -> dict[str, Any]:
+    description: dict[str, Any] = {"name": column.name, "type": column.kind}
+    if column.type.kind.ranged:
+        description |= {"lower": _plain(column.lower), "upper": _plain(column.upper)}
+    if column.type.kind.numeric and column.type.step is not None:
+        description["step"] = decimal(column.type.step)
     if column.values is not None:
         description["values"] = [_plain(value) for value in column.values]
     return description

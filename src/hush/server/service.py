@@ -24,9 +24,8 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +40,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, Ledger, LedgerError, OwnerAct, ParkedQuestion
+from hush.ledger import Actor, Ledger, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
@@ -65,11 +64,10 @@ _RETRY = 60.0
 
 
 class OpenPolicy:
-    """A policy with its engines and its ledger. Use it from any thread."""
+    """A policy with its engines and its ledger, in whose chain it is recorded. Use it from any thread."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self.digest = hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()
-        """The SHA-256 of the policy's file, which identifies it in the ledger's chain."""
+        detail = {"sha256": hashlib.sha256(Path(settings.policy).read_bytes()).hexdigest()}
         self.policy = Policy.read(settings.policy)
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
@@ -87,6 +85,8 @@ class OpenPolicy:
                     self.policy, data, timeout=settings.limit, memory=settings.memory, threads=settings.threads or None
                 )
             self.load()
+            if self.made:  # not recorded again where it is the one that was recorded last
+                self.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
         except BaseException:
             self.close()
             raise
@@ -148,7 +148,6 @@ class CurrentPolicy:
         """None as long as there is no policy: the owner makes it on the page."""
         self._looking = threading.Lock()
         self._retry_at = 0.0
-        self._tell()
         self.mistake = ""
         """The mistake in the present file; empty if the file is in force."""
         self._closed = threading.Event()
@@ -159,6 +158,11 @@ class CurrentPolicy:
         if (opened := self._opened) is None:
             raise NoPolicyError
         return opened
+
+    @property
+    def made(self) -> bool:
+        """Whether a policy is in force and has its ledger."""
+        return self._opened is not None and self._opened.made
 
     def load_again(self) -> None:
         """Read data files again that have changed; an unreadable one keeps its former rows."""
@@ -191,14 +195,7 @@ class CurrentPolicy:
                 log.warning("the policy was changed and cannot be used, so the one before stays in force: %s", error)
                 return
             self._opened, self.mistake = fresh, ""
-        self._tell()
         log.info("the policy was read again")
-
-    def _tell(self) -> None:
-        """Record the policy that came into force in the ledger's chain."""
-        if self._opened is not None and self._opened.made:
-            detail = {"sha256": self._opened.digest}  # not recorded again where it is the one that was recorded last
-            self._opened.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
 
     def close(self) -> None:
         """Close everything once nobody uses it."""
@@ -393,23 +390,19 @@ class PersonalService:
             charge, entry = opened.ledger.receipt(number, self.who.actor)
             return {**asdict(charge), "hash": entry.hash.hex()}
 
-        with _unknown_receipts():
-            return await self.with_policy(read)
+        return await self.with_policy(read)
 
     async def released(self, number: int) -> Any:
         """Return a whole release of somebody's own by its receipt. Free."""
-        with _unknown_receipts():
-            return await self.with_curator(lambda curator: curator.released(number))
+        return await self.with_curator(lambda curator: curator.released(number))
 
     async def stored(self, number: int) -> bytes:
         """Return the stored bytes of a person's own release by its receipt."""
-        with _unknown_receipts():
-            return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
+        return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
 
     async def answer(self, number: int) -> Answer:
         """Return the answer that was given under a receipt of somebody's own, also to owners. Free."""
-        with _unknown_receipts():
-            answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
+        answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
         return replace(answer, repeated="")
 
     # what waits for the owner
@@ -479,14 +472,3 @@ class PersonalService:
             raise ForbiddenError(
                 "A token cannot end what is for more than itself: use one with its scopes, or a browser."
             )
-
-
-@contextmanager
-def _unknown_receipts() -> Iterator[None]:
-    """Have a receipt of another person give the same error as a missing one."""
-    try:
-        yield
-    except LedgerError as error:
-        if error.code == "unknown-receipt":
-            raise UnknownPlaceError from None
-        raise

@@ -38,7 +38,7 @@ from hush.curator.streams import StateFiles, StreamError, StreamRelease, own_vie
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
 from hush.ledger.entries import now
-from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod, UnknownStreamError
+from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod
 from hush.policy.ledger import streams_of
 from hush.policy.streams import unknown_reader
 from hush.server import schemas
@@ -117,10 +117,7 @@ async def read(visit: Visit, name: str, period: str) -> ReadRelease:
         receipt, entry = opened.ledger.receipt(int(answer.receipt), Actor.owner("policy"))
         return ReadRelease(view, dated, answer, receipt, entry.hash.hex())
 
-    try:
-        return await visit.with_policy(look)
-    except UnknownStreamError:
-        raise UnknownPlaceError from None
+    return await visit.with_policy(look)
 
 
 @ROUTES.api("GET /streams", ANYBODY, "Streams")
@@ -218,12 +215,9 @@ async def declared(visit: Visit, declaration: StreamDeclaration) -> StreamView:
 
 async def stopped(visit: Visit, name: str, reason: str) -> None:
     """Make no further release of a declared stream."""
-    try:
-        await visit.with_policy(
-            lambda opened: opened.ledger.streams.stop(name, actor=Actor.owner(visit.name), reason=reason)
-        )
-    except UnknownStreamError:
-        raise UnknownPlaceError from None
+    await visit.with_policy(
+        lambda opened: opened.ledger.streams.stop(name, actor=Actor.owner(visit.name), reason=reason)
+    )
 
 
 async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclaration:
@@ -319,10 +313,9 @@ class Scheduler:
                     if period.state == "failed":
                         self._failed[name] = time.monotonic()
                         break
-            except EngineError as error:  # it took longer than a question may
-                self._failed[name] = time.monotonic()
-                self._warn(name, error)
             except HushError as error:
+                if isinstance(error, EngineError):  # it took longer than a question may
+                    self._failed[name] = time.monotonic()
                 self._warn(name, error)
         return count
 

@@ -121,7 +121,10 @@ class CodedTable:
         kept = [array if inside.all() else array[inside] for array in arrays]
         return cls(
             domain,
-            tuple(array.astype(_narrowest(size), copy=False) for array, size in zip(kept, domain.sizes, strict=True)),
+            tuple(
+                array.astype(np.min_scalar_type(size - 1), copy=False)
+                for array, size in zip(kept, domain.sizes, strict=True)
+            ),
         )
 
     def __len__(self) -> int:
@@ -149,7 +152,3 @@ class CodedTable:
             # Horner's rule: the order of cells is that of a C-ordered array, so `marginal` can reshape the counts.
             cell = cell * size + self.column(name)
         return cell
-
-
-def _narrowest(size: int) -> type[Any]:
-    return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.int32

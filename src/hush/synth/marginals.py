@@ -78,7 +78,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
-from hush.core import InvalidValueError, integer
+from hush.core import InvalidValueError, integer, positive
 from hush.core.rounding import short_up
 from hush.mechanisms.estimators.base import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
@@ -139,8 +139,7 @@ def residual_noise(
     touched: int = 1,
 ) -> tuple[dict[Columns, Fraction], Fraction]:
     """Return the s² of each residual's noise that costs at most ``rho`` and errs least, and what it costs exactly."""
-    if not isinstance(rho, Fraction) or rho <= 0:
-        raise InvalidValueError("rho", got=rho, allowed="a positive fraction")
+    positive(rho, "rho")
     # a column with a single code adds nothing: residuals with it are 0, exactly, and are not measured
     sets = [columns for columns in closure(wanted) if all(size > 1 for size in domain.shape(columns))]
     spreads = _best_spreads(domain, wanted, sets, optimise)
@@ -285,37 +284,28 @@ def plan_marginals(
     ``touched`` is 2 where neighbours replace a unit.
     """
     wanted = tuple(dict.fromkeys(domain.columns(columns) for columns in workload))
-    cells = sum(domain.cells(columns) for columns in wanted)
-    if not wanted or cells > MAX_TOTAL_CELLS:
+    cells = [domain.cells(columns) for columns in wanted]
+    if not wanted or sum(cells) > MAX_TOTAL_CELLS or max(cells) > MAX_CELLS:
         raise InvalidValueError(
             "workload",
-            got=f"{len(wanted)} marginals with {cells:,} cells",
-            allowed=f"at least one marginal, with at most {MAX_TOTAL_CELLS:,} cells altogether",
-            hint="Name fewer columns, or lower the degree.",
+            got=f"{len(wanted)} marginals with {sum(cells):,} cells, the largest with {max(cells, default=0):,}",
+            allowed=f"at least one marginal, of at most {MAX_CELLS:,} cells each and {MAX_TOTAL_CELLS:,} altogether",
+            hint="Name fewer columns, declare coarser ones, or lower the degree.",
         )
-    for columns in wanted:
-        if domain.cells(columns) > MAX_CELLS:
-            raise InvalidValueError(
-                "workload",
-                got=" × ".join(columns),
-                allowed=f"marginals of at most {MAX_CELLS:,} cells",
-                hint="Leave the marginal out, or declare coarser columns.",
-            )
     if (rho is None) == (epsilon is None):
         raise InvalidValueError("rho", got=rho, allowed="given, or epsilon, but not both")
     if rho is not None:
         noise, price = residual_noise(domain, wanted, rho, optimise=optimise, rows=rows, touched=touched)
         events = (ZCDPEvent(rho=price),)
         return MarginalPlan(domain=domain, workload=wanted, law="gaussian", noise=noise, events=events)
-    if not isinstance(epsilon, Fraction) or epsilon <= 0:
-        raise InvalidValueError("epsilon", got=epsilon, allowed="a positive fraction")
+    budget = positive(epsilon, "epsilon")
     # A marginal within another is a sum of its cells, and costs nothing.
     largest = [columns for columns in wanted if not any(set(columns) < set(other) for other in wanted)]
-    scale = Fraction(rows * touched * len(largest)) / epsilon
+    scale = Fraction(rows * touched * len(largest)) / budget
     # a unit's rows lie in one cell or in several: ℓ₁ is what bounds them
     single: Event = DiscreteLaplaceEvent(scale=scale, sensitivity=rows)
     if touched > 1 or rows > 1:
-        single = ApproximateDPEvent(epsilon=epsilon / len(largest))
+        single = ApproximateDPEvent(epsilon=budget / len(largest))
     event = single if len(largest) == 1 else ComposedEvent(parts=[(single, len(largest))])
     noise = dict.fromkeys(largest, scale)
     return MarginalPlan(domain=domain, workload=wanted, law="laplace", noise=noise, events=(event,))

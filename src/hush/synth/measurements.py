@@ -42,9 +42,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
-from hush.core import HushError, InvalidValueError, positive
+from hush.core import HushError, positive
 from hush.core.numbers import assign
 from hush.core.rounding import short_up
+from hush.mechanisms.base import choose
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
 
@@ -75,10 +76,8 @@ class Measurement:
     values: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise InvalidValueError("kind", got=self.kind, allowed=f"one of {', '.join(_KINDS)}")
-        if self.law not in _LAWS:
-            raise InvalidValueError("law", got=self.law, allowed=f"one of {', '.join(_LAWS)}")
+        choose(self.kind, _KINDS, "kind")
+        choose(self.law, _LAWS, "law")
         positive(self.parameter, "parameter")
         if self.values.dtype != np.int64:
             assign(self, values=_integers(self.values))
@@ -110,7 +109,9 @@ def pack(header: Mapping[str, Any], measurements: Sequence[Measurement]) -> byte
     """Return a header and measurements as bytes; equal measurements have equal bytes."""
     blocks, listed = [], []
     for measurement in measurements:
-        narrow = _narrowed(measurement.values)
+        # The smallest little-endian integers that hold all: -128 fits where 127 does, in two's complement.
+        largest = max(int(measurement.values.max(initial=0)), -int(measurement.values.min(initial=0)) - 1)
+        narrow = measurement.values.astype(np.min_scalar_type(-largest - 1).newbyteorder("<"))
         raw = narrow.tobytes()
         packed = len(raw) <= _COMPRESSED
         block = zlib.compress(raw, 6) if packed else raw
@@ -160,16 +161,6 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[Measurement]]:
         raise MeasurementsError("These bytes hold no measurements of a release that can be read here.") from error
 
 
-def _narrowed(values: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """Return the values as the smallest little-endian integers that hold them."""
-    # Two's complement reaches one further below 0: -128 fits where 127 does.
-    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)) - 1)
-    for width in (1, 2, 4):
-        if largest < 2 ** (8 * width - 1):
-            return values.astype(f"<i{width}")
-    return values.astype("<i8")
-
-
 _FINE = 10**6
 
 
@@ -182,8 +173,7 @@ class Price:
     """ρ of zero-concentrated DP for Gaussian noise, ε for Laplace noise."""
 
     def __post_init__(self) -> None:
-        if self.law not in {"gaussian", "laplace"}:
-            raise InvalidValueError("law", got=self.law, allowed="'gaussian' or 'laplace'")
+        choose(self.law, _LAWS, "law")
         positive(self.amount, "amount")
 
     def parameter(self, share: Fraction, *, squared: Fraction, absolute: Fraction) -> Fraction:

@@ -407,10 +407,7 @@ def sample(model: TreeModel, rows: int, draws: Draws) -> npt.NDArray[np.int64]:
         for column in given:
             key = key * model.sizes[column] + table[column]
         code = given_groups(key, joint, draws)
-        # The last column runs fastest in a reshaped table.
-        for column in reversed(new):
-            table[column] = code % model.sizes[column]
-            code //= model.sizes[column]
+        table[new] = np.unravel_index(code, [model.sizes[column] for column in new])
         drawn.update(new)
     return table.T
 

@@ -31,7 +31,6 @@ integers: the public bound decides this, and no row. So do released numbers that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -42,9 +41,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
-from hush.core import InvalidValueError, integer
+from hush.core import InvalidValueError, integer, positive
 from hush.core.rounding import short_up
 from hush.core.work import check_wanted
+from hush.mechanisms.grouped.base import integer_array
 from hush.noise import discrete_gaussian
 from hush.synth.measurements import quantile
 
@@ -159,11 +159,10 @@ def plan_stream(*, periods: int, rho: Fraction, contribution: int = 1, confidenc
     """Plan the noise of a stream; a unit adds at most ``contribution`` to all its periods together, in ℓ₁."""
     horizon = integer(periods, "periods", minimum=1, maximum=MAX_PERIODS)
     added = integer(contribution, "contribution", minimum=1)
-    if not isinstance(rho, Fraction) or rho <= 0:
-        raise InvalidValueError("rho", got=rho, allowed="a positive fraction")
+    price = positive(rho, "rho")
     squared = Fraction(Factorisation.of(horizon).squared_length) * added * added
     # Rounded up; ρ is then computed from it, and is never more than was asked for.
-    variance = short_up(squared / (2 * rho))
+    variance = short_up(squared / (2 * price))
     return StreamPlan(periods=horizon, variance=variance, rho=squared / (2 * variance), confidence=confidence)
 
 
@@ -287,12 +286,6 @@ def weighted(weights: Integers, exact: Integers) -> list[int]:
     ]
 
 
-def integers(values: Sequence[int]) -> Integers:
-    """Return public integers as an array of 64 bits, or of Python's own where one is wider."""
-    narrow = all(-(2**63) <= value < 2**63 for value in values)
-    return np.array(values, dtype=np.int64 if narrow else object)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunningTotals:
     """A stream up to its last period: the exact series, which is private, and the released one."""
@@ -326,7 +319,7 @@ class RunningTotals:
             check_wanted()
             noise: Integers = discrete_gaussian(variance=self.plan.variance, size=(exact.shape[1],))
             totals = weighted(self.plan.factorisation.row(period), exact[: period + 1])
-            measured.append(integers(list(map(add, totals, noise.tolist())))[None, :])
+            measured.append(integer_array(list(map(add, totals, noise.tolist())))[None, :])
         return replace(self, exact=exact, measured=np.vstack(measured))
 
     @cached_property

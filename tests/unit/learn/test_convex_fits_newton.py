@@ -19,6 +19,7 @@ MAPS = [np.array([[0.3, -0.2], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]), np.array([[
 def _silent(monkeypatch):
     """No noise."""
     monkeypatch.setattr(convex_fits, "noisy", lambda values, _sigma: np.asarray(values, dtype=np.float64))
+    monkeypatch.setattr(convex_fits, "rounded_gaussian", lambda _sigma, size: np.zeros(size, dtype=np.int64))
 
 
 def rows_of(count, seed=0):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hush.mechanisms.grouped import quantile
-from hush.mechanisms.grouped.quantile import TupleKind, draw_tuples, in_order
+from hush.mechanisms.grouped.quantile import TupleKind, draw_tuples
 
 
 def kinds_of(rng, runs: int, big: bool) -> list[TupleKind]:
@@ -78,13 +78,3 @@ def test_every_tuple_is_in_one_box_of_its_distance(monkeypatch, seed: int, big: 
             times = kind.times if len(kind.distance) == 2 else 1
             assert counted == Counter({one: times * count for one, count in expected.items()})
             assert expected
-
-
-@pytest.mark.parametrize("most", [3, 2**20, 2**62, 2**80])
-def test_one_order_for_numbers_of_any_size(most: int) -> None:
-    """Where place and distance fit into one number of 64 bits, where they do not, and where distances do not."""
-    rng = np.random.default_rng(1)
-    small = rng.integers(0, 4, 400)
-    distance = np.array([int(one) * (most // 3) for one in small], dtype=np.int64 if most < 2**63 else object)
-    place = rng.integers(0, 50, 400)
-    assert in_order(place, distance).tolist() == sorted(range(400), key=lambda at: (place[at], small[at], at))

@@ -60,9 +60,9 @@ def test_bars_end_where_values_can_lie() -> None:
         key("g", Kind.TEXT, ["a", "b"]),
         AnswerColumn(name="m", kind=Kind.DECIMAL, values=(9.0, 1.0), errors=(4.0, 3.0), lower=0.0, upper=10.0),
     )
-    assert [(point.low, point.high) for point in plot(made.columns).points] == [(5.0, 10.0), (0.0, 4.0)]
+    assert [point.bar for point in plot(made.columns).points] == [(5.0, 10.0), (0.0, 4.0)]
     below = plot([key("g", Kind.TEXT, ["a"]), counts("n", [-20], [5.0])])
-    assert (below.points[0].low, below.points[0].high, below.points[0].end) == (0.0, 0.0, 0.0)
+    assert (below.points[0].bar, below.points[0].end) == ((0.0, 0.0), 0.0)
     assert plot(CHARTS["bars"].columns).points[3].tells  # small beside the others, and that is known
     bars = marks(picture(CHARTS["bars"].columns).page(), "rect", "c0")
     assert min(float(bar.get("height")) for bar in bars) == 0

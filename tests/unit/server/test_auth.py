@@ -208,6 +208,16 @@ def test_wrong_passwords_keep_nobody_out_who_signed_in_here_before(settings: Ser
         assert tried(home, f"{WORD} new") == 429  # and which ends with the password
 
 
+def test_a_network_of_a_household_has_the_attempts_of_one_address(settings: ServiceSettings) -> None:
+    application = app(settings)
+    with TestClient(application, base_url="http://localhost"):  # which opens the stores
+        told = []
+        for number in range(21):
+            stranger = TestClient(application, base_url="http://localhost", client=(f"2001:db8::{number:x}", 1))
+            told.append(stranger.post("/welcome/wrong").status_code)
+    assert told == [401] * 20 + [429]
+
+
 def test_a_token_ends_nothing_that_is_for_more_than_itself(browser: TestClient, people: People) -> None:
     own, _ = people.make_token("olga", scopes=("read", "own"))
     like, _ = people.make_token("olga", scopes=("read",))

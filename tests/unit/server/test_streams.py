@@ -289,10 +289,10 @@ def test_periods_of_ten_years_are_released_one_part_for_each_request(
     with running(settings) as address, connect(address, token=people.make_token("alice")[1]) as alice:
         sql = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day"
         stream = alice.stream.create(sql, name="daily", horizon="60 days", epsilon="2", request="mine")
-        first = alice._service.send("POST", "/streams/daily/advance", {"through": "2025-01-08"}).json()
-        assert first["released"] + first["due"] == 8
-        assert first["released"] < 8
-        assert stream.advance("2025-01-08") == stream.released == 8
+        first = alice._service.send("POST", "/streams/daily/advance", {"through": "2025-01-04"}).json()
+        assert first["released"] + first["due"] == 4
+        assert first["released"] < 4
+        assert stream.advance("2025-01-04") == stream.released == 4
         assert (stream.view.pays, stream.view.receipt) == ("once", stream.receipt)
         with pytest.raises(HushError):  # the request id has another stream
             alice.stream.create(sql, name="other", horizon="60 days", epsilon="2", request="mine")

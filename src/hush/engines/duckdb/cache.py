@@ -9,8 +9,8 @@ cache.
 **Bounded rows** (`BoundedTables`) are kept inside the engine for the next question on the same groups. Most of the work
 of a question about units with many rows is to find each unit's first groups. That depends on the relation, the keys,
 the number of groups and the engine's hash key, and not on what is counted or summed. So from the *second* question on
-the same groups on, the rows within the bounds are stored in a table of their own (`Layout`), and this question and the
-next read them instead; the first pays nothing for a table that nobody may ask for again.
+the same groups on, the rows within the bounds are stored in a table (`StoredTable`), and this question and the next
+read them instead; the first pays nothing for a table that nobody may ask for again.
 
 **What it is kept under.** Everything that determines the rows: the files' identities (path, inode, size, time of
 change), the relation reduced to what its conditions and the keys read, the keys, their public values, how units are
@@ -33,13 +33,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from hush.engines.errors import log
-from hush.engines.sql.bounding import Layout, Reads, StoredRows
+from hush.engines.sql.bounding import Reads, StoredRows, StoredTable
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.nodes import count, select
 from hush.engines.sql.relations import Catalogue
@@ -54,25 +54,17 @@ from hush.query.relations import columns as columns_of
 from hush.query.types import Kind
 
 
-@dataclass(slots=True, eq=False)
-class CacheEntry:
-    """Something that is kept."""
-
-    value: Any
-    size: int
-    table: str | None = None
-    """The engine's table to be dropped with it."""
-    users: int = 0
-    gone: bool = False
-
-
 class Cache:
-    """Kept things by key, the least recently used first. Use it from any thread."""
+    """Kept values by key, the least recently used first. Use it from any thread.
+
+    A table of the engine is dropped with its value, whoever reads it: that question is answered without.
+    """
 
     def __init__(self, limit: int, drop: Callable[[str], None]) -> None:
         self.limit = limit
         self._drop = drop
-        self._items: OrderedDict[Hashable, CacheEntry] = OrderedDict()
+        self._items: OrderedDict[Hashable, tuple[Any, int, str]] = OrderedDict()
+        """Values, their sizes, and the names of their tables."""
         self.size = 0
         """How many bytes are kept, as far as is known."""
         self._lock = threading.Lock()
@@ -80,58 +72,32 @@ class Cache:
     def get(self, key: Hashable) -> Any:
         """Return the value under a key, or None."""
         with self._lock:
-            item = self._items.get(key)
-            if item is None:
+            if key not in self._items:
                 return None
             self._items.move_to_end(key)
-            return item.value
+            return self._items[key][0]
 
-    def put(self, key: Hashable, value: Any, size: int, *, table: str | None = None) -> CacheEntry | None:
-        """Keep something if it fits, and return it held (see `hold`) if it is a table."""
-        item = CacheEntry(value, size, table, users=0 if table is None else 1)
+    def put(self, key: Hashable, value: Any, size: int, *, table: str = "") -> None:
+        """Keep something if it fits; else drop its table."""
         with self._lock:
-            # it was never counted, so it is forgotten with no size, and its table is dropped
-            if size > self.limit:
-                self._forget(CacheEntry(value, 0, table))
-                return None
-            old = self._items.pop(key, None)
-            if old is not None:
-                self._forget(old)
-            self._items[key] = item
+            if key in self._items:
+                self._forget(*self._items.pop(key))
+            self._items[key] = value, size, table
             self.size += size
-            # what has just come fits by itself, so it never has to go
+            # what has just come goes first if it does not fit by itself, and never otherwise
             while self.size > self.limit:
-                self._forget(self._items.popitem(last=False)[1])
-        return item
-
-    def hold(self, key: Hashable) -> CacheEntry | None:
-        """Return the item under a key; its table stays until `release`."""
-        with self._lock:
-            item = self._items.get(key)
-            if item is not None:
-                self._items.move_to_end(key)
-                item.users += 1
-            return item
-
-    def release(self, item: CacheEntry) -> None:
-        """Release an item; a table that is gone from the cache is dropped after its last user."""
-        with self._lock:
-            item.users -= 1
-            # while others read the table it has to stay, though no new question finds it
-            if item.gone and not item.users and item.table is not None:
-                self._drop(item.table)
+                self._forget(*self._items.popitem(last=size > self.limit)[1])
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             while self._items:
-                self._forget(self._items.popitem()[1])
+                self._forget(*self._items.popitem()[1])
 
-    def _forget(self, item: CacheEntry) -> None:
-        self.size -= item.size
-        item.gone = True
-        if item.table is not None and not item.users:
-            self._drop(item.table)
+    def _forget(self, _: Any, size: int, table: str) -> None:
+        self.size -= size
+        if table:
+            self._drop(table)
 
 
 _MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
@@ -148,12 +114,6 @@ class Wish:
     rows: int | None = None
 
 
-class _Table(NamedTuple):
-    place: str
-    layout: Layout
-    relation: Relation
-
-
 class BoundedTables:
     """The tables of bounded rows of one engine."""
 
@@ -163,16 +123,12 @@ class BoundedTables:
         self._making = threading.Lock()
         self._numbers = itertools.count(1)
 
-    @contextmanager
-    def rows(
-        self, prepared: Statements, catalogue: Catalogue, stamps: Hashable
-    ) -> Iterator[tuple[StoredRows | None, Wish]]:
-        """Give the stored rows for a plan, or None, while the context lasts, and where to note how many are kept."""
+    def rows(self, prepared: Statements, catalogue: Catalogue, stamps: Hashable) -> tuple[StoredRows | None, Wish]:
+        """Return the stored rows for a plan, or None, and where to note how many are kept."""
         exact_query, reads = prepared.plan.exact_query, prepared.rows.reads
         keys = [value for _, value in exact_query.keys]
         if exact_query.limits.units is Units.ALONE or not self._cache.limit:
-            yield None, Wish()
-            return
+            return None, Wish()
         groups = (  # all that fixes which rows are stored, and in which groups
             stamps,
             pruned(exact_query.relation, used(keys)),
@@ -186,67 +142,51 @@ class BoundedTables:
         if wish is None:
             wish = Wish()
             self._cache.put(("wish", groups), wish, _WISH)
-        entry = self._cache.hold(groups)
-        if entry is not None and not _holds(entry.value, exact_query.relation, reads.names, used(keys)):
-            self._cache.release(entry)
-            entry = None
-        if entry is None:
+        table: StoredTable | None = self._cache.get(groups)
+        if table is None or not table.has(exact_query.relation, reads.names, used(keys)):
+            table = None
             wish.misses += 1
             # whoever comes while a table is being made does not wait for it
             if wish.misses % _ENOUGH == 0 and self._making.acquire(blocking=False):
                 try:
-                    entry = self._made(prepared, catalogue, groups, wish)
+                    table = self._made(prepared, catalogue, groups, wish)
                 except Exception:  # the same question is answered without  # noqa: BLE001
                     log.debug("bounded rows could not be stored", exc_info=True)
                 finally:
                     self._making.release()
-        try:
-            stored: StoredRows | None = None
-            with suppress(UnplannableError):  # too long to be written: the question is answered without
-                if entry is not None:
-                    stored = StoredRows(entry.value.layout, entry.value.place, reads, prepared.rows.salt)
-            yield stored, wish
-        finally:
-            if entry is not None:
-                self._cache.release(entry)
+        with suppress(UnplannableError):  # too long to be written: the question is answered without
+            return None if table is None else StoredRows(table, reads, prepared.rows.salt), wish
+        return None, wish
 
-    def _made(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> CacheEntry | None:
+    def _made(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> StoredTable | None:
         """Return a new table of a plan's bounded rows; None if there is no room for it."""
-        own = prepared.plan.exact_query.relation
-        wide = widened(own, catalogue)
-        short = {label for label, type_ in columns_of(wide).items() if type_.kind is not Kind.TEXT}
+        own, read = prepared.plan.exact_query.relation, prepared.rows.reads.names
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
-        for relation, names in ((wide, prepared.rows.reads.names | short), (own, prepared.rows.reads.names)):
+        for relation in (widened(own, catalogue), own):
             types = columns_of(relation)
-            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset(names))
+            names = read if relation is own else read | {name for name in types if types[name].kind is not Kind.TEXT}
+            reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset())
             fresh = prepared.rows.reading(reads, relation)
-            layout = Layout.of(fresh, names)
+            table = StoredTable.of(f"bounded_{next(self._numbers)}", relation, fresh, names)
             if wish.rows is None:  # no more than there are before the bounds
                 every_row = render(select([count()], fresh.plain([])), DUCKDB, limited=False)
                 wish.rows = int(self._fetch(every_row, fresh.lists.parameters)[0][0])
-            forms = [SqlType.TEXT, *layout.keys.values(), *(value.form for _, value in layout.columns.values())]
+            forms = [SqlType.TEXT, *table.keys.values(), *(value.form for _, value in table.columns.values())]
             width = sum([_TEXT if form is SqlType.TEXT else _NUMBER for form in forms])
             if wish.rows * width > self._cache.limit:
                 continue
-            name = f"bounded_{next(self._numbers)}"
             before = self._used()
-            stored = render(layout.table_of(fresh), DUCKDB, limited=False)
-            created = stored._replace(text=DUCKDB.created("TABLE", name, stored.text))
+            stored = render(table.query(fresh), DUCKDB, limited=False)
+            created = stored._replace(text=DUCKDB.created("TABLE", table.place, stored.text))
             self._fetch(created, fresh.lists.parameters)
-            size = max(0, self._used() - before)
-            return self._cache.put(groups, _Table(name, layout, relation), size, table=name)
+            self._cache.put(groups, table, max(0, self._used() - before), table=table.place)
+            return table
         return None
 
     def _used(self) -> int:
         """Return how many bytes all tables take in memory."""
         usage = self._fetch(plain(_MEMORY_OF_TABLES), {})
         return int(usage[0][0]) if usage else 0
-
-
-def _holds(table: _Table, relation: Relation, names: frozenset[str], keys: frozenset[str]) -> bool:
-    """Return whether a table has all columns that a question reads: those columns of the same relation."""
-    needed = names | keys
-    return names <= table.layout.columns.keys() and pruned(table.relation, needed) == pruned(relation, needed)
 
 
 def widened(relation: Relation, catalogue: Catalogue) -> Relation:

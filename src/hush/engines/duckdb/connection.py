@@ -40,6 +40,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ from hush.engines.protocol import Choose, Exact, Pace
 from hush.engines.sql.bounding import StoredRows
 from hush.engines.sql.dialect import DUCKDB, SHAPE
 from hush.engines.sql.keys import Lists
-from hush.engines.sql.nodes import EVERYTHING, Select, Star, TableName, call, column, columns_of, count, integer, select
+from hush.engines.sql.nodes import Select, Star, TableName, call, column, columns_of, count, integer, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
 from hush.engines.sql.statements import KEPT, Columns, ReleasedStatement, Row, Statements
@@ -148,7 +149,8 @@ class DuckDBConnection(SqlConnection):
             return True
 
     def public(self, query: Select) -> list[Row]:
-        return self._fetch(render(query, DUCKDB, limited=False), Lists(), self.stamp(), {})
+        statement = render(query, DUCKDB, limited=False)
+        return self._kept([statement], Lists(), lambda: [self._run(statement, {})])[0]
 
     def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
         """Let the engine resolve statements without running them, and refuse before the charge those that it cannot.
@@ -171,14 +173,6 @@ class DuckDBConnection(SqlConnection):
                     # PREPARE resolves names and types, and reads no row
                     session.execute(f"PREPARE statement_{number} AS {text}")
         except EngineError:
-            # a file that has other columns now is told as that, and not as a question that is too hard
-            for table, name in self._opened.places.items():
-                rows = []
-                if not self._sources[table].lines:
-                    with suppress(EngineError):
-                        rows = self.execute(f"DESCRIBE {text_of(select([EVERYTHING], TableName(name)))}")
-                    if {row[0]: str(row[1]) for row in rows} != self._catalogue.types[table]:
-                        raise SourceError(_CHANGED.format(table)) from None
             raise UnplannableError(
                 "the engine cannot express this question; use simpler expressions (nothing was charged)"
             ) from None
@@ -198,9 +192,10 @@ class DuckDBConnection(SqlConnection):
         """Return the exact integers of the groups with private keys that are wanted."""
         main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        with self._bounded.rows(prepared, self._catalogue, self.stamp()) as (stored, wish), self._begin() as session:
+        stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+        with self._begin() as session:
             quick = self._quicker(prepared, stored)
-            _either(main, quick, lambda statement: session.fetch(_created(statement), parameters))
+            _either(main, quick, lambda its: session.store(_GROUPS, its, parameters))
             kept = call("sum", column(KEPT)) if KEPT in main.labels else integer(0)
             ((groups, rows),) = session.execute(text_of(select([count(), kept], TableName(_GROUPS))))
             wish.rows = int(rows or 0) if KEPT in main.labels else None
@@ -224,21 +219,20 @@ class DuckDBConnection(SqlConnection):
 
     def results(self, prepared: Statements) -> list[list[Row]]:
         """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
-        stamps, lists = self.stamp(), prepared.rows.lists
-        results = {
-            statement.text: self._cache.get((stamps, statement.text, tuple(lists.known)))
-            for statement in prepared.statements
-        }
-        if None in results.values():
-            with self._bounded.rows(prepared, self._catalogue, stamps) as (stored, wish):
+        main, lists = prepared.main, prepared.rows.lists
+
+        def computed() -> list[list[Row]]:
+            stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+            with self._begin() as session:
                 quick = self._quicker(prepared, stored)
-                for statement in prepared.statements:
-                    results[statement.text] = self._fetch(statement, lists, stamps, quick)
-            main = prepared.main
-            if main is not None and KEPT in main.labels:
-                kept = main.labels.index(KEPT)
-                wish.rows = sum([row[kept] for row in results[main.text]])
-        return [results[statement.text] for statement in prepared.statements]
+                fetch = partial(session.fetch, parameters=lists.parameters)
+                results = [_either(statement, quick, fetch) for statement in prepared.statements]
+                if main is not None and KEPT in main.labels:
+                    kept = main.labels.index(KEPT)
+                    wish.rows = sum([row[kept] for row in results[0]])
+                return results
+
+        return self._kept(prepared.statements, lists, computed)
 
     def _quicker(self, prepared: Statements, stored: StoredRows | None) -> Quicker:
         """Return, for each statement, one that computes the same from stored rows, if there are any."""
@@ -253,18 +247,21 @@ class DuckDBConnection(SqlConnection):
             (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
         )
 
-    def _fetch(self, statement: Statement, lists: Lists, stamps: Hashable, quick: Quicker) -> list[Row]:
-        """Run a statement, or a quicker one that returns the same; keep the result."""
-        key = (stamps, statement.text, tuple(lists.known))
-        rows: list[Row] | None = self._cache.get(key)
-        if rows is not None:
-            return rows
-        rows = _either(statement, quick, lambda its: self._run(its, lists.parameters))
-        size = _CELL * len(rows) * (1 + len(rows[0])) if rows else _CELL
-        # a file that changed meanwhile gives rows that the stamps do not describe: they are not kept
-        if size <= self._cache.limit // 4 and self.stamp() == stamps:
-            self._cache.put(key, rows, size + len(statement.text))
-        return rows
+    def _kept(
+        self, statements: Sequence[Statement], lists: Lists, compute: Callable[[], list[list[Row]]]
+    ) -> list[list[Row]]:
+        """Return the rows of statements, kept from an earlier question or computed."""
+        stamps = self.stamp()
+        key = (stamps, tuple([statement.text for statement in statements]), tuple(lists.known))
+        results: list[list[Row]] | None = self._cache.get(key)
+        if results is None:
+            results = compute()
+            cells = sum([1 + len(rows) * (1 + len(rows[0])) for rows in results if rows])
+            size = _CELL * (1 + cells) + sum([len(statement.text) for statement in statements])
+            # a file that changed meanwhile gives rows that the stamps do not describe: they are not kept
+            if size <= self._cache.limit // 4 and self.stamp() == stamps:
+                self._cache.put(key, results, size)
+        return results
 
     def _begin(self) -> contextlib.closing[DuckDBSession]:
         return contextlib.closing(DuckDBSession(self._connection, self._watchdog))
@@ -293,11 +290,6 @@ _AT_ONCE = 2**20
 _GROUPS, _WANTED = "groups", "wanted"
 Quicker = Mapping[str, Statement]
 """Statements over stored rows, by the text of the statement that computes the same from the tables."""
-
-
-def _created(statement: Statement) -> Statement:
-    """Return the statement that stores groups with private keys in a table of the session."""
-    return statement._replace(text=DUCKDB.created("TEMP TABLE", _GROUPS, statement.text))
 
 
 def _either(statement: Statement, quick: Quicker, run: Callable[[Statement], list[Row]]) -> list[Row]:
@@ -336,6 +328,10 @@ class DuckDBSession:
     def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         """Run a statement over the lists that are its parameters, and return its rows."""
         return self.execute(statement.text, [parameters[number] for number in statement.parameters])
+
+    def store(self, table: str, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        """Store a statement's rows in a table of the session."""
+        return self.fetch(statement._replace(text=DUCKDB.created("TEMP TABLE", table, statement.text)), parameters)
 
     def columns(self, statement: Statement, parameters: Mapping[int, Any]) -> dict[str, Any]:
         """Run a statement and return its columns as arrays, masked where there are NULLs."""

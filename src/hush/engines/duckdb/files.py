@@ -435,13 +435,11 @@ def _why_not(frame: Any) -> str:
     """Return which column of a pandas or Polars frame Arrow does not take, by its name and type alone."""
     import pyarrow as pa
 
-    for index, label in enumerate(getattr(frame, "columns", ())):
+    for label in getattr(frame, "columns", ()):
         try:
-            single = frame.iloc[:, [index]] if hasattr(frame, "iloc") else frame.select(label)
-            _table(single)
+            _table(frame[[label]])
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            kind = getattr(single, "dtypes", [""])
-            kind = kind.iloc[0] if hasattr(kind, "iloc") else kind[0]
+            kind = next(iter(frame[[label]].dtypes))
             mixed = " that mixes values" if str(kind) == "object" else ""
             return _UNREADABLE.format(f"column {str(label)!r}", f"has the type {kind}{mixed}")
     return _UNREADABLE.format("a column", "has a type that Arrow does not know, or no name of its own")

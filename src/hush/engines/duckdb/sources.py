@@ -69,11 +69,10 @@ _READERS = {
 _DATABASES = {"duckdb", "sqlite", "excel"}
 _TABLES = """
 SELECT table_name FROM duckdb_tables() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
+UNION ALL
+SELECT view_name FROM duckdb_views() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
 """
-_VIEWS = """
-SELECT view_name, sql FROM duckdb_views() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
-"""
-_PARSED = "SELECT json_serialize_sql($1)"
+_WHOLE_PLANS = "PRAGMA disable_optimizer"
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """The folder of rows with NULL in a partition column, as Hive, Spark and DuckDB name it."""
 FIRST_RECORD = 2**20
@@ -554,43 +553,26 @@ def _sqlite_tables(path: Path, table: str | None, usual: str) -> frozenset[str]:
 
 
 def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] | None:
+    """Return the stored tables that DuckDB scans for a table or view; None if it calls a function for its rows."""
     import duckdb
 
     with duckdb.connect(":memory:") as base:
         base.execute(DUCKDB.attached(str(path), "base"))  # others in this process may have it open
-        definitions = dict(base.execute(_VIEWS).fetchall())
-        tables = [row[0] for row in base.execute(_TABLES).fetchall()]
-        target = inner_table(path, [*tables, *definitions], table, usual)
-        views = {name.casefold(): sql for name, sql in definitions.items()}
-        stored: set[str] = set()
-        waiting, visited = [target.casefold()], set[str]()
-        while waiting:
-            name = waiting.pop()
-            # several views may read the same table or view
-            if name in visited:
-                continue
-            visited.add(name)
-            if name not in views:
-                stored.add(name)  # or what a part of a view is called there, which is no table of any source
-                continue
-            query = views[name].partition(" AS ")[2].rstrip("; ")
-            tree = json.loads(base.execute(_PARSED, [query]).fetchall()[0][0])
-            kinds = list(_origins(tree))
-            if tree.get("error") or any(kind != "BASE_TABLE" for kind, _ in kinds):
-                return None  # a function, which may read anything
-            waiting += [origin for _, origin in kinds]
+        target = inner_table(path, [row[0] for row in base.execute(_TABLES).fetchall()], table, usual)
+        # an optimiser leaves out a table of which no row can be needed
+        base.execute(_WHOLE_PLANS)
+        rows = text_of(select([EVERYTHING], TableName(("base", "main", target))))
+        waiting = json.loads(base.execute(DUCKDB.explained(rows)).fetchall()[0][1])
+    stored: set[str] = set()
+    while waiting:
+        step = waiting.pop()
+        waiting += step["children"]
+        # a step that scans says what: a table, or a function, which may read anything
+        if "Function" in step["extra_info"]:
+            return None
+        if "Table" in step["extra_info"]:
+            stored.add(step["extra_info"]["Table"].rpartition(".")[2].casefold())
     return frozenset(stored)
-
-
-def _origins(tree: Any) -> Iterator[tuple[str, str]]:
-    """Yield the origins of a serialised query: their kind, and the name of a table in lower case."""
-    if isinstance(tree, dict):
-        if tree.get("type") in {"BASE_TABLE", "TABLE_FUNCTION"}:
-            yield tree["type"], str(tree.get("table_name", "")).casefold()
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for branch in tree:
-            yield from _origins(branch)
 
 
 def package(name: str, extra: str, files: str) -> Any:

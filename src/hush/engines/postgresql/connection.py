@@ -32,7 +32,6 @@ import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -41,7 +40,7 @@ from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.protocol import Pace
-from hush.engines.server import Rights, ServerConnection
+from hush.engines.server import Rights, ServerConnection, StoredColumn
 from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
 from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import Row
@@ -333,37 +332,25 @@ def qualified_name(source: str) -> tuple[str, str]:
     return (parts[0], parts[1]) if len(parts) == 2 else ("public", parts[0])
 
 
-@dataclass(frozen=True, slots=True)
-class PostgreSQLColumn:
-    """A column as the server stores it."""
-
-    name: str
-    type: str
-    kind: str
-    modifier: int
-    first: int
-    """The number of its own type, which may be a domain, and that type's modifier."""
-    given: int
-
-    def read(self, *, identifies: bool = False) -> tuple[Scalar, str] | None:
-        name = column(self.name)
-        if self.type in _PLAIN:
-            return name, _PLAIN[self.type]
-        if self.type in _TEXTS or self.kind == "e":
-            return primitive("stored_text", name), "VARCHAR"
-        if self.type == "timestamptz":
-            return primitive("stored_instant", name), "TIMESTAMP"
-        if self.type != "numeric":
-            return None
-        if self.modifier >= 4:
-            # PostgreSQL packs both into the modifier, and adds 4; without a precision it is -1
-            precision, scale = (self.modifier - 4) >> 16, (self.modifier - 4) & 0x7FF
-            if precision <= _WIDEST and scale <= precision:
-                return primitive("stored_decimal", name), f"DECIMAL({precision},{scale})"
-        # all digits of an identity count: as a float two units could become one
-        if identifies:
-            return primitive("stored_digits", name), "VARCHAR"
-        return primitive("stored_numeric", name), "DOUBLE"
+def _column(name: str, type_: str, kind: str, modifier: int) -> StoredColumn:
+    """Return a column as the server stores it, from the name, kind and modifier of its type."""
+    cell: Scalar = column(name)
+    if type_ in _PLAIN:
+        read = key = cell, _PLAIN[type_]
+    elif type_ in _TEXTS or kind == "e":
+        read = key = primitive("stored_text", cell), "VARCHAR"
+    elif type_ == "timestamptz":
+        read = key = primitive("stored_instant", cell), "TIMESTAMP"
+    elif type_ != "numeric":
+        return StoredColumn(type_, None, None)
+    else:
+        # PostgreSQL packs both into the modifier, and adds 4; without a precision it is -1
+        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+        if modifier >= 4 and precision <= _WIDEST and scale <= precision:
+            read = key = primitive("stored_decimal", cell), f"DECIMAL({precision},{scale})"
+        else:  # all digits of an identity count: as a float two units could become one
+            read, key = (primitive("stored_numeric", cell), "DOUBLE"), (primitive("stored_digits", cell), "VARCHAR")
+    return StoredColumn(type_, read, key)
 
 
 class PostgreSQLTables(ServerConnection):
@@ -385,16 +372,19 @@ class PostgreSQLTables(ServerConnection):
         super().__init__()
         self.server = PostgreSQLServer(address, timeout=timeout)
         self.names = {table: qualified_name(source) for table, source in tables.items()}
-        self._stored: dict[str, dict[str, PostgreSQLColumn]] = {}
-        self._used: list[tuple[str, PostgreSQLColumn]] = []
-        """The columns that statements may read, with the quoted names of their tables."""
+        self._stored: dict[str, dict[str, StoredColumn]] = {}
+        self._types: dict[str, dict[str, tuple[int, int]]] = {}
+        """The number of each column's own type, which may be a domain, and that type's modifier."""
+        self._used: list[tuple[str, str, int, int]] = []
+        """The columns that statements may read, with the quoted names of their tables, and their own types."""
         try:
             with self.server.transaction() as transaction:
                 version = transaction.fetch(plain("SHOW server_version_num"), {})[0][0]
                 self.version = int(version) // 10_000
                 for table, name in self.names.items():
                     columns_read = transaction.fetch(plain(_COLUMNS, 1, 2), {1: name[0], 2: name[1]})
-                    self._stored[table] = {row[0]: PostgreSQLColumn(*row) for row in columns_read}
+                    self._stored[table] = {row[0]: _column(*row[:4]) for row in columns_read}
+                    self._types[table] = {row[0]: row[4:] for row in columns_read}
         except EngineError:
             self.close()
             why = self.server.reason or "it ended the connection"
@@ -417,7 +407,7 @@ class PostgreSQLTables(ServerConnection):
         declared = schema.tables[table].columns if table in schema.tables else stored
         labels = [label for label in stored if label in declared or label in keys]
         for label in labels:
-            if stored[label].read() is None:
+            if stored[label].cell is None:
                 kind = stored[label].type
                 shown_type = f"{kind[1:]}[]" if kind.startswith("_") else kind
                 raise SourceError(
@@ -426,7 +416,7 @@ class PostgreSQLTables(ServerConnection):
                     table=table,
                 )
         table_name = ".".join(map(POSTGRESQL.quoted, self.names[table]))
-        self._used += [(table_name, stored[label]) for label in labels]
+        self._used += [(table_name, label, *self._types[table][label]) for label in labels]
         return labels
 
     def rights(self, needed: Mapping[str, Sequence[str]]) -> Rights:
@@ -492,8 +482,7 @@ class PostgreSQLTables(ServerConnection):
 
     def same_after(self, statements: Sequence[Statement]) -> bool:
         """Return whether the columns that are read are as they were, after the server has resolved statements."""
-        used = [(table, column.name, column.first, column.given) for table, column in self._used]
-        return int(self.server.resolve(statements, POSTGRESQL.unchanged(used))[0]) == len(used)
+        return int(self.server.resolve(statements, POSTGRESQL.unchanged(self._used))[0]) == len(self._used)
 
 
 _ROLE = """

@@ -366,7 +366,7 @@ class PostgreSQLDialect(ServerDialect):
     def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
         """Return UNNEST of several arrays, side by side; texts are compared by their bytes."""
         names = ", ".join(map(self.quoted, columns))
-        arrays = ", ".join(f"CAST({bindings.parameter(number)} AS {self.array_type(of)})" for number, of in lists)
+        arrays = ", ".join(f"CAST({bindings.parameter(number)} AS {self.type_name(of)}[])" for number, of in lists)
         cells = [
             f'{self.quoted(name)} COLLATE "C" AS {self.quoted(name)}' if of == "VARCHAR" else self.quoted(name)
             for (_, of), name in zip(lists, columns, strict=True)

@@ -23,17 +23,12 @@ hush.engines.errors.SourceError: an engine's address holds no token; put it into
 **Tables** (`SparkTables`). A source is the name of a table, ``catalogue.schema.table``, or a path: to files whose kind
 their ending tells, or with the kind before it, ``parquet:/data/visits``. Parquet and ORC have types. CSV has a header,
 and JSON, one object on a line, the columns that the policy names; both are read as texts, which become numbers by one
-grammar, whatever the rows are: types are not guessed from the data, because then one row could change the type of a
-column.
+grammar: types are not guessed from the data, because then one row could change the type of a column.
 
-**A row may not decide whether a question fails**, so what Spark's readers raise for is refused when a policy is opened,
-unless the table is public or its owner promises that there is no such row:
-
-* CSV: a record of more than 100,000 cells, and a quote that is never closed makes one row of all that follow. A program
-  that writes CSV properly makes neither: ``well-formed csv:/data/visits`` says that one has.
-* Times of parquet in milliseconds overflow at the year 294,000. A master's driver reads the types that the files have
-  (`times_in_milliseconds`); a Spark Connect server does not show them, and ``parquet in microseconds:`` promises.
-* Times of ORC overflow alike, whatever the files say.
+**A row may not decide whether a question fails**, so what Spark's readers raise for is refused when a policy is opened
+(`check_hazards`; docs/engines.md has the table), unless the table is public or its owner promises that there is no such
+row. Which times of parquet are in milliseconds a master's driver reads in the files; a Spark Connect server does not
+show it.
 
 Bytes that are no UTF-8 reach us as U+FFFD from CSV and JSON. Two units could be one there, so a text with this
 character names no unit.
@@ -71,7 +66,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hush.core.work import interrupting
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Pace
-from hush.engines.server import Rights, ServerConnection
+from hush.engines.server import Rights, ServerConnection, StoredColumn
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
 from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
 from hush.engines.sql.relations import Catalogue
@@ -525,37 +520,28 @@ def _absolute(path: str, directory: Path | None) -> str:
     return str(directory / path)
 
 
-@dataclass(frozen=True, slots=True)
-class SparkColumn:
-    """A column as Spark has it."""
-
-    name: str
-    type: str
-    decoded: bool = False
-    """Whether bytes that are no UTF-8 have become U+FFFD."""
-
-    def read(self, *, identifies: bool = False) -> tuple[Scalar, str] | None:
-        name = column(self.name)
-        if self.type in _PLAIN:
-            return name, _PLAIN[self.type]
-        if self.type == "timestamp":
-            return primitive("stored_instant", name), "TIMESTAMP"
-        if self.type.startswith(("string", "char", "varchar")):
-            # a collation may call different texts equal, and units must stay apart
-            plain = "collate" not in self.type
-            if identifies:
-                return primitive("stored_key", name, plain=plain, decoded=self.decoded), "VARCHAR"
-            return primitive("stored_text", name, plain=plain), "VARCHAR"
-        fixed = _DECIMAL.fullmatch(self.type)
-        return None if fixed is None else (name, f"DECIMAL({fixed[1]},{fixed[2]})")
+def _column(name: str, type_: str, *, decoded: bool) -> StoredColumn:
+    """Return a column as Spark has it; where it is ``decoded``, bytes that are no UTF-8 have become U+FFFD."""
+    cell = column(name)
+    read: tuple[Scalar, str] | None = None
+    if type_ in _PLAIN:
+        read = cell, _PLAIN[type_]
+    elif type_ == "timestamp":
+        read = primitive("stored_instant", cell), "TIMESTAMP"
+    elif type_.startswith(("string", "char", "varchar")):
+        # a collation may call different texts equal, and units must stay apart
+        plain = "collate" not in type_
+        key = primitive("stored_key", cell, plain=plain, decoded=decoded), "VARCHAR"
+        return StoredColumn(type_, (primitive("stored_text", cell, plain=plain), "VARCHAR"), key)
+    elif fixed := _DECIMAL.fullmatch(type_):
+        read = cell, f"DECIMAL({fixed[1]},{fixed[2]})"
+    return StoredColumn(type_, read, read)
 
 
-def columns_of(frame: DataFrame, *, decoded: bool = False) -> dict[str, SparkColumn]:
+def columns_of(frame: DataFrame, *, decoded: bool = False) -> dict[str, StoredColumn]:
     """Return a frame's columns by their names."""
-    return {
-        column_field.name: SparkColumn(column_field.name, column_field.dataType.simpleString(), decoded)
-        for column_field in frame.schema.fields
-    }
+    fields = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+    return {name: _column(name, type_, decoded=decoded) for name, type_ in fields}
 
 
 def format_of(session: SparkSession, source: SparkSource) -> str | None:
@@ -637,7 +623,7 @@ class SparkTables(ServerConnection):
         """Where each table is; a view of its rows has the number of its place here."""
         self._declared = declared or {}
         self._schemas: dict[str, Any] = {}
-        self._stored: dict[str, dict[str, SparkColumn]] = {}
+        self._stored: dict[str, dict[str, StoredColumn]] = {}
         for table, source in tables.items():
             try:
                 self.names[table] = SparkSource.of(source, directory)
@@ -656,7 +642,7 @@ class SparkTables(ServerConnection):
             self.close()
             raise
 
-    def _columns(self, table: str, source: SparkSource, session: SparkSession) -> dict[str, SparkColumn]:
+    def _columns(self, table: str, source: SparkSource, session: SparkSession) -> dict[str, StoredColumn]:
         if source.format in UNTYPED and self.server.sail:
             # where one malformed record fails every statement, and columns of CSV go by their place
             problem = f"table {table!r} is {source.format.upper()}, which Sail does not read safely"
@@ -736,8 +722,7 @@ class SparkTables(ServerConnection):
         with self.server.transaction() as transaction:
             role = str(transaction.fetch(plain(_CURRENT_USER), {})[0][0])
         readable = {
-            table: {name for name, stored in columns.items() if stored.read()}
-            for table, columns in self._stored.items()
+            table: {name for name, stored in columns.items() if stored.cell} for table, columns in self._stored.items()
         }
         missing = [
             f"{table}.{name}" for table, names in needed.items() for name in names if name not in readable[table]

@@ -165,9 +165,6 @@ class SparkDialect(ServerDialect):
     def array(self, *values: str) -> str:
         return f"ARRAY({', '.join(values)})"
 
-    def array_type(self, neutral: str) -> str:
-        return f"ARRAY<{self.type_name(neutral)}>"
-
     def whole_from_float(self, value: str) -> str:
         """Return a whole float as a decimal: with h = trunc(x·2⁻⁶²) the rest x - h·2⁶² is a float and below 2⁶²."""
         high = f"CAST({value} * {number(2.0**-62)} AS BIGINT)"

@@ -1,6 +1,6 @@
 """The rows of one question: each with its unit, its key, and the columns that statistics read.
 
-`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`table_of`): the
+`FreshRows` come from the tables. `StoredRows` were bounded before and lie in a table of their own (`StoredTable`): the
 unit ``u``, the key columns, ``n``, which is how many rows the unit has in the group, and the columns that questions
 read. Both give the same rows, so statistics of them are the same integers.
 """
@@ -18,7 +18,6 @@ from hush.engines.sql.nodes import (
     EVERYTHING,
     FALSE,
     PEERS,
-    Double,
     From,
     Named,
     Scalar,
@@ -40,19 +39,18 @@ from hush.engines.sql.relations import (
     UNIT,
     Bounds,
     Catalogue,
-    RelationQuery,
     RelationWriter,
     finish,
     index_of,
     referenced,
     staged,
 )
-from hush.engines.sql.values import OwnName, SqlType, Value, condition_of, unscaled
+from hush.engines.sql.values import OwnName, SqlType, Value, condition_of
 from hush.query.expressions import Column, Expression
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import ExactQuery
 from hush.query.plan.stability import MAX_ROWS, Distinct, Population, Statistic, Total, Units
-from hush.query.relations import Relation, used
+from hush.query.relations import Relation, pruned, used
 from hush.query.types import Kind
 
 MANY = "n"
@@ -193,50 +191,40 @@ class FreshRows:
         With the name of a cell that is ``counted``, each row also has `MANY`: in how many rows of its unit and group
         that cell is not NULL. Rows of one group are peers in the order of the groups, so one sort does for both.
         """
-        rows, mixed = self.plain(cells), self.order()
-        if mixed is None:
+        rows, limits, keys = self.plain(cells), self.exact_query.limits, columns_of(self.keys)
+        # no unit can have more groups than are kept
+        if self._alone or not keys or (self.axes and size(self.axes) <= limits.groups):
             return rows if counted is None else with_counts(rows, [UNIT, *self.keys], counted)
         columns: list[Scalar] = columns_of(rows.labels)
-        keys = columns_of(self.keys)
+        # numbers of units shift when a row goes, and would change which groups other units keep
+        hashed = keys if limits.units is Units.NUMBERED else [column(UNIT, "t"), *keys]
+        mixed = primitive("row_hash", *hashed, salt=self.salt)
         # the keys follow the hash, so that groups whose hashes are equal still have different ranks
         rank = window("dense_rank", [column(UNIT, "t")], [mixed, *keys])
         if counted is not None:
             row_count = window("count", [column(UNIT, "t")], [mixed, *keys], column(counted, "t"), frame=PEERS)
             columns.append(row_count.alias(MANY))
-        return select(columns, rows).qualified(rank, self.exact_query.limits.groups)
-
-    def order(self) -> Scalar | None:
-        """Return the hash of a row of `plain`: a unit's groups are ordered by it, and then by their key.
-
-        None if no unit can have more groups than are kept.
-        """
-        limits = self.exact_query.limits
-        if self._alone or not self.exact_query.keys or (self.axes and size(self.axes) <= limits.groups):
-            return None
-        # numbers of units shift when a row goes, and would change which groups other units keep
-        ordered = [] if limits.units is Units.NUMBERED else [column(UNIT, "t")]
-        return primitive("row_hash", *ordered, *columns_of(self.keys), salt=self.salt)
+        return select(columns, rows).qualified(rank, limits.groups)
 
 
-class Layout(NamedTuple):
-    """Which columns a table of bounded rows has, by their names in the question tree."""
+class StoredTable(NamedTuple):
+    """A table of the bounded rows of a relation, and its columns by their names in the question tree."""
 
+    place: str
+    relation: Relation
     columns: Mapping[str, tuple[str, Value]]
-    """The stored column's name and its value; a number on a grid is stored as its index."""
+    """The stored column's name and its value."""
     keys: Mapping[str, SqlType]
     """The key columns, with their forms."""
 
     @classmethod
-    def of(cls, rows: FreshRows, labels: Iterable[str]) -> Layout:
-        """Return the layout that stores the named columns of fresh rows."""
-        columns: dict[str, tuple[str, Value]] = {}
+    def of(cls, place: str, relation: Relation, rows: FreshRows, labels: Iterable[str]) -> StoredTable:
+        """Return the table that stores the named columns of fresh rows."""
         # sorted, so that names of stored columns do not depend on the order of a set
-        for label in sorted(labels):
-            indexed = rows.source.columns.get(index_of(label))
-            columns[label] = (f"c{len(columns)}", indexed or rows.source.columns[label])
-        return cls(columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
+        columns = {label: (f"c{index}", rows.source.columns[label]) for index, label in enumerate(sorted(labels))}
+        return cls(place, relation, columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))
 
-    def table_of(self, rows: FreshRows) -> Select:
+    def query(self, rows: FreshRows) -> Select:
         """Return the statement that selects the rows to be stored."""
         bounded = rows.kept([value.sql.alias(stored) for stored, value in self.columns.values()])
         by = columns_of((UNIT, *self.keys))
@@ -245,36 +233,29 @@ class Layout(NamedTuple):
         short = call("least", row_count, integer(MAX_ROWS + 1)).cast("INTEGER")
         return select([*by, *(column(stored, "t") for stored, _ in self.columns.values()), short.alias(MANY)], bounded)
 
-    def rendered(self, table: str) -> RelationQuery:
-        """Return the stored table as a relation."""
-        # names of their own, since a column of the question may be called k0 or n
-        cells: dict[str, Value] = {
-            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in self.keys.items()
-        }
-        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
-        for label, (stored, value) in self.columns.items():
-            plain = replace(value, sql=column(stored, "s"))
-            if value.step is None:
-                cells[label] = plain
-                continue
-            # exactly what the column is where it is read: the index as DOUBLE, times the step, without a negative zero
-            number = unscaled(column(stored, "s").cast("DOUBLE"), value.step)
-            cells[label] = Value(number + Double(0), SqlType.DOUBLE, scale=value.scale)
-            cells[index_of(label)] = plain
-        return finish(select([], read(table, "s")), cells, column(UNIT, "s"))
+    def has(self, relation: Relation, names: frozenset[str], keys: frozenset[str]) -> bool:
+        """Return whether all columns that a question reads are there: those columns of the same relation."""
+        needed = names | keys
+        return names <= self.columns.keys() and pruned(self.relation, needed) == pruned(relation, needed)
 
 
 class StoredRows:
     """Bounded rows of an earlier question: all, or those of light or heavy pairs."""
 
-    def __init__(self, layout: Layout, table: str, reads: Reads, salt: int) -> None:
+    def __init__(self, table: StoredTable, reads: Reads, salt: int) -> None:
         self.salt = salt
         # whatever the question's engine is, only DuckDB keeps such tables (`hush.engines.duckdb.cache`)
         self.dialect = DUCKDB
         self.looked_up = 0
-        self.source, self.known = staged(layout.rendered(table), reads.expressions)
-        self.keys = list(layout.keys)
-        self.private_keys = layout.keys
+        # names of their own, since a column of the question may be called k0 or n
+        cells: dict[str, Value] = {
+            OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in table.keys.items()
+        }
+        cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
+        cells |= {label: replace(value, sql=column(stored, "s")) for label, (stored, value) in table.columns.items()}
+        stored_rows = finish(select([], read(table.place, "s")), cells, column(UNIT, "s"))
+        self.source, self.known = staged(stored_rows, reads.expressions)
+        self.keys, self.private_keys = list(table.keys), table.keys
         self.above: int | None = None
         self.most: int | None = None
 

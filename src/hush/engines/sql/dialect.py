@@ -8,8 +8,8 @@ nobody else.
 ('duckdb', '"a""b"', 'HASH(u, k, 77)')
 
 **What an engine owes.** A primitive must mean what DuckDB's means, for every value that its arguments can have, and no
-row may make it fail; the conformance suite is the judge. What an engine cannot do is refused with `UnsupportedError`,
-before any charge, with what to write instead. The traps are: casts that raise, floats that raise, sums that overflow or
+row may make it fail; the conformance suite is the judge. What an engine cannot do is refused (`unsupported`) before any
+charge, with what to write instead. The traps are: casts that raise, floats that raise, sums that overflow or
 wrap, ``/`` and ``//``, rounding of ties, NULLs first, ``LIKE`` with an escape, texts that only some engines read as
 numbers or dates (``1_000``, ``now``), and a hash or a comparison that depends on the session.
 
@@ -34,15 +34,6 @@ from hush.query.errors import UnplannableError
 
 TypedLists = Sequence[tuple[int, str]]
 """The numbers of parameters that are lists, and the types of their values."""
-
-
-class UnsupportedError(UnplannableError):
-    """An engine cannot compute a part of a question; the message names an alternative."""
-
-    def __init__(self, engine: str, operation: str, instead: str) -> None:
-        super().__init__(
-            f"{engine} cannot compute {operation} without a risk of failing; {instead} (nothing was charged)"
-        )
 
 
 ViewContent = int | tuple[tuple[int, str, str], ...]
@@ -118,10 +109,6 @@ class Dialect:
     def array(self, *values: str) -> str:
         """Return an array of values of one type."""
         return f"[{', '.join(values)}]"
-
-    def array_type(self, neutral: str) -> str:
-        """Return the type of arrays."""
-        return f"{self.type_name(neutral)}[]"
 
     # casts
 
@@ -223,7 +210,7 @@ class Dialect:
     def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
         """Return lists that are parameters, side by side as columns, as something to select from under a name."""
         cells = [
-            f"UNNEST(CAST({bindings.parameter(number)} AS {self.array_type(of)})) AS {self.quoted(name)}"
+            f"UNNEST(CAST({bindings.parameter(number)} AS {self.type_name(of)}[])) AS {self.quoted(name)}"
             for (number, of), name in zip(lists, columns, strict=True)
         ]
         return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
@@ -295,6 +282,10 @@ class Dialect:
         """Return the statement that makes an empty table."""
         columns = ", ".join(f"{self.quoted(label)} {of}" for label, of in types.items())
         return f"CREATE TABLE {self.quoted(table)} ({columns})"
+
+    def explained(self, statement: str) -> str:
+        """Return the statement that returns the plan of another as JSON."""
+        return f"EXPLAIN (FORMAT JSON) {statement}"
 
     def attached(self, path: str, base: str) -> str:
         """Return the statement that opens a file of the engine's own, for reading only."""
@@ -375,9 +366,10 @@ class ServerDialect(Dialect):
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
 
-    def unsupported(self, operation: str, instead: str) -> UnsupportedError:
-        """Return the refusal of something that the engine cannot compute."""
-        return UnsupportedError(self.engine, operation, instead)
+    def unsupported(self, operation: str, instead: str) -> UnplannableError:
+        """Return the refusal of something that the engine cannot compute, with an alternative."""
+        risky = f"{self.engine} cannot compute {operation} without a risk of failing"
+        return UnplannableError(f"{risky}; {instead} (nothing was charged)")
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """Return a call of a function that is known to mean the same."""

@@ -329,7 +329,7 @@ def force_index(source: Scalar, physical: str, type_: Type) -> Value | None:
     if not type_.nullable:
         # the index of what `_missing` gives, so that the column and its index agree
         index = call("coalesce", index, integer(_nearest(type_, type_.step)))
-    return Value(index, SqlType.INTEGER, within=(first, last), step=type_.step, scale=_scale(physical, type_))
+    return Value(index, SqlType.INTEGER, within=(first, last), step=type_.step)
 
 
 def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fraction | None) -> Scalar:

@@ -529,11 +529,7 @@ class RelationWriter:
                 form = SqlType.DOUBLE
             cells[label] = [_as(value, form) for value in alike_values]
         parts = [
-            finish(
-                select([], source.query),
-                {label: values[index] for label, values in cells.items()},
-                column(UNIT, "t") if source.unit else None,
-            )
+            wrapped_in(source, {label: values[index] for label, values in cells.items()})
             for index, source in enumerate(sources)
         ]
         outer = {label: hull(value.sql, cells[label]) for label, value in parts[0].columns.items()}

@@ -466,24 +466,14 @@ def _near(draw: Draw) -> Scalar:
     total_weight, upto, weight = (column(label, "t").cast("HUGEINT") for label in ("whole", "upto", "w"))
     target: Scalar
     if law.fraction.denominator > 1:
-        target = _multiplied(total_weight, law.fraction.numerator)
+        target = total_weight * law.fraction.numerator
     else:
         half = total_weight.quotient(integer(2), wide=True)
         target = call("least", huge(min(law.rank, _FAR)), half)
         if law.fraction == 1:
             target = total_weight - target
-    distance = huge(min(law.reach, _FAR))
-    below = _multiplied(upto - weight, law.fraction.denominator)
-    return both(
-        [
-            below < (target + distance),
-            _multiplied(upto, law.fraction.denominator) > (target - distance),
-        ]
-    )
-
-
-def _multiplied(value: Scalar, times: int) -> Scalar:
-    return value if times == 1 else value * times
+    distance, times = huge(min(law.reach, _FAR)), law.fraction.denominator
+    return both([(upto - weight) * times < (target + distance), upto * times > (target - distance)])
 
 
 _HANDFUL = 8

@@ -33,6 +33,7 @@ Fraction(10, 1)
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -198,21 +199,14 @@ def _single(sql: Scalar) -> Scalar:
 
 
 def nearest_single(number: Fraction) -> Fraction:
-    """Return the float32 nearest to a number, which is then rounded once.
+    """Return the float32 nearest to a number; beyond those the number itself.
 
     >>> float(nearest_single(Fraction(1, 10)))
     0.10000000149011612
     """
     with np.errstate(over="ignore"):
-        near = np.float32(float(number))
-    if not np.isfinite(near):
-        return number
-    # it was rounded twice, first to a float64: the nearest float32 may be a neighbour
-    around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
-    tried = [near, *(neighbour for neighbour in around if np.isfinite(neighbour))]
-    return Fraction(
-        float(min(tried, key=lambda neighbour: (abs(Fraction(float(neighbour)) - number), neighbour != near)))
-    )
+        near = float(np.float32(float(number)))
+    return Fraction(near) if math.isfinite(near) else number
 
 
 def digits(*numbers: Fraction | None) -> int | None:

@@ -144,10 +144,7 @@ def tally(data: Any, categories: Any, bins: Sequence[Number] | None) -> npt.NDAr
         edges = [exact(edge, "bins") for edge in bins]
         if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
             raise InvalidValueError("bins", got=bins, allowed="at least two edges in increasing order")
-        numbers = as_floats(present(data))
-        inside = numbers[(numbers >= float(edges[0])) & (numbers <= float(edges[-1]))]
-        cells = np.searchsorted(np.array([float(edge) for edge in edges[:-1]]), inside, side="right") - 1
-        return np.bincount(cells, minlength=len(edges) - 1).astype(np.int64)
+        return np.histogram(as_floats(present(data)), [float(edge) for edge in edges])[0].astype(np.int64)
     names = read_categories(categories, least=1, hint=_PUBLIC)
     require_column(data)
     column = one_column(any_array(data, "data")) if not isinstance(data, (list, tuple)) else None

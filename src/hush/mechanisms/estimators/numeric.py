@@ -1,12 +1,10 @@
 r"""Counts, sums, means, variances and ratios.
 
 Rows are clamped to the bounds and rounded to a fine grid, and sums are sums of whole numbers, so the sensitivity on
-paper is that of the program. The grid depends on the bounds and a declared ``step`` alone, never on the type of the
-column (`hush.core.grid.row_grid`): pandas makes a column of whole numbers one of floats when one of them is
-missing, and an answer on another grid would tell. A declared step is the grid of a sum's *answer*: step=1 gives whole
-numbers. Rows are read on a grid that contains it and is at least 2³⁰ times finer than the bounds (2¹⁶ for variances),
-so that whole numbers, or cents with step="0.01", are read exactly, and all others move by less than one step of that;
-errors include it, but for the sum of a private number of rows, n·2⁻²⁹ of the width.
+paper is that of the program. The grid depends on the bounds and a declared ``step``, the grid of a sum's *answer*,
+alone (`hush.core.grid.row_grid`). It contains the step and is at least 2³⁰ times finer than the bounds (2¹⁶ for
+variances), so that whole numbers, or cents with step="0.01", are read exactly, and all others move by less than one
+step of it; errors include that, but for the sum of a private number of rows, n·2⁻²⁹ of the width.
 
 NaN and None count as missing: under add/remove such a row is as if it were not there; under replace, where the number
 of rows is public, it counts as the grid point nearest to zero (sum) or the middle of the bounds (mean, variance).
@@ -21,12 +19,12 @@ for t = (x - lower)/R the three Bernstein polynomials t², 2t(1-t), (1-t)² add 
 **Means under replace.** n is public, so Δ = R/n and there is nothing to estimate: M/n for salaries in [0, M].
 
 **Clipping privately.** With wide bounds the noise of a mean, (upper - lower)/nε, drowns it. So an eighth of ε goes to
-the median m, a quarter to the upper quartile r of |x - m|, and rows are clipped to m ± 4r, within the bounds; the
-rest of ε goes to the mean of what is clipped. For a normal law that is 4.6σ to each side: nothing is lost, and the noise is as if the bounds had been known. A law with heavy tails is trimmed, which
-is a bias that the error does not show. By default ("auto", add/remove) declared bounds are therefore kept unless
-clipping makes them 32 times narrower; and also where r vanishes, since three quarters of the rows are then equal and
-the others would be lost. The choice depends on released numbers only. Where the rows are too few to find r, it comes
-out wide, and the bounds are kept.
+the median m, a quarter to the upper quartile r of |x - m|, and rows are clipped to m ± 4r, within the bounds; the rest
+of ε goes to the mean of what is clipped. For a normal law that is 4.6σ to each side: nothing is lost, and the noise is
+as if the bounds had been known. A law with heavy tails is trimmed, which is a bias that the error does not show. By
+default ("auto", add/remove) declared bounds are therefore kept unless clipping makes them 32 times narrower; and also
+where r vanishes, since three quarters of the rows are then equal and the others would be lost. The choice depends on
+released numbers only. Where the rows are too few to find r, it comes out wide, and the bounds are kept.
 
 **Median of means** (THEORY item 16): every row is put into one of K groups by a coin of its own, the K group means
 are K numbers of which a neighbour changes one, by any amount (groups go by position, so a replaced row stays in its

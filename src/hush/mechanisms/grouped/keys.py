@@ -20,9 +20,8 @@ multiple and the exact bounds are at least p_{n-1}; the other two constraints fo
 **Threshold.** Splitting ε over k keys makes the above linear in k; noise grows with √k only. A key with n ≥ 1 units is
 shown if n + Z ≥ T, Z discrete Gaussian. Between neighbours at most k counts differ, each by 1. Keys that both have are
 post-processed Gaussian counts: k/2σ²-zCDP. A key that only one of them has there has n = 1, and is shown with
-probability P[Z ≥ T-1] ≤ P[N(0,σ²) ≥ T-2] (Canonne, Kamath, Steinke 2020, Proposition 25). With T = 2 + ⌈σz⌉ and Mills'
-bound e^{-z²/2}/(z√2π) ≤ δ/k this happens to one of the k keys with probability at most δ. Together:
-δ-approximate k/2σ²-zCDP.
+probability P[Z ≥ T-1] ≤ P[N(0,σ²) ≥ T-2] (Canonne, Kamath, Steinke 2020, Proposition 25). With T = 2 + ⌈σz⌉ and
+P[N(0,1) > z] ≤ δ/k this happens to one of the k keys with probability at most δ. Together: δ-approximate k/2σ²-zCDP.
 
 >>> chosen = KeySelection(epsilon=1, delta="1e-5")
 >>> chosen.error(0.5), chosen.error(0.95)                      # units with which a key is shown so often
@@ -47,7 +46,7 @@ from hush.accounting import Event, PartitionSelectionEvent, ZCDPEvent
 from hush.core import InvalidValueError, Number, PrecisionError, fraction_between, integer
 from hush.core.numbers import assign
 from hush.core.rounding import ball, certified, fraction_down
-from hush.mechanisms.base import ReadableRepr, confidence_level, ordinary
+from hush.mechanisms.base import ReadableRepr, confidence_level, normal_quantile, ordinary
 from hush.mechanisms.grouped.base import Contribution
 from hush.mechanisms.grouped.noise import GroupedGaussian
 
@@ -135,15 +134,8 @@ class KeyThreshold:
     @property
     def threshold(self) -> int:
         """T: a key of one unit passes it with probability at most δ/keys."""
-        goal = math.log(self.delta.numerator) - math.log(self.delta.denominator) - math.log(self.keys)
-        # Mills: P[N > z] ≤ e^(-z²/2)/(z√2π), which falls with z. Bisection returns the upper end of a bracket of 2⁻¹⁰;
-        # the 1e-9 covers the float error of the logarithms.
-        low, high = 1.0, 1.0 + math.sqrt(max(0.0, -2 * goal)) + 1
-        while high - low > 2.0**-10:
-            z = (low + high) / 2
-            low, high = (z, high) if -z * z / 2 - math.log(z * math.sqrt(2 * math.pi)) > goal - 1e-9 else (low, z)
-        # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2]; the product is rounded up by more than its float error.
-        return 2 + math.ceil(float(self.sigma) * high * (1 + 1e-12))
+        # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2].
+        return 2 + math.ceil(self.sigma * normal_quantile(self.delta / self.keys))
 
     @property
     def event(self) -> Event:

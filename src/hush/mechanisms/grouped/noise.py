@@ -336,6 +336,11 @@ class SummedNoise:
         """The variance of the sum: ``times`` that of the law."""
         return self.times * self.law.variance
 
+    @property
+    def excess(self) -> float:
+        """The fourth cumulant of the sum over its squared variance."""
+        return self.law.excess / self.times
+
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return a t with P[|X| ≤ t] ≥ confidence."""
         if self.times <= _MOST_EXACT_NOISES:
@@ -377,7 +382,9 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     summed = any(isinstance(law, SummedNoise) for _, law in parts)
     if summed and sum(law.times for _, law in parts) > _MOST_EXACT_NOISES:
         return _normal_half_width(parts, confidence)
-    parts = [(factor, _single(law)) for factor, law in parts for _ in range(law.times)]
+    parts = [
+        (factor, law.law if isinstance(law, SummedNoise) else law) for factor, law in parts for _ in range(law.times)
+    ]
     sigmas = [float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian)]
     if len(sigmas) == len(parts):
         width = NormalDist().inv_cdf((1 + confidence) / 2) * math.hypot(*sigmas)
@@ -386,10 +393,6 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
         return _union_bound(parts, confidence)
     scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, GroupedLaplace)]
     return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
-
-
-def _single(law: GroupedNoise | SummedNoise) -> GroupedNoise:
-    return law.law if isinstance(law, SummedNoise) else law
 
 
 def _union_bound(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
@@ -404,7 +407,7 @@ def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNois
     variance = fourth = 0.0
     for factor, law in parts:
         spread = float(factor) ** 2 * law.variance
-        variance, fourth = variance + spread, fourth + _single(law).excess * spread**2 / law.times
+        variance, fourth = variance + spread, fourth + law.excess * spread**2
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
     # Half a step of each lattice is added: the normal law is continuous.

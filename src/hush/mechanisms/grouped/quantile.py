@@ -171,8 +171,8 @@ class DrawnPoints:
 
     low: Integers
     high: Integers
-    middle: Integers | None = None
-    far: npt.NDArray[np.bool_] | None = None
+    middle: Integers
+    far: npt.NDArray[np.bool_]
     """Which groups have far points, and so a middle one."""
 
 
@@ -187,9 +187,8 @@ def interval(drawn: DrawnPoints, last: int, cell: int) -> DrawnIntervals:
     half = np.where(below | above, np.maximum(index, last - index), half)
     neither = below & above  # too few rows to tell anything
     index, half = np.where(neither, last // 2, index), np.where(neither, last - last // 2, half)
-    if drawn.far is not None and drawn.middle is not None:
-        further = np.maximum(drawn.middle - np.maximum(low, 0), np.minimum(high, last) - drawn.middle)
-        index, half = np.where(drawn.far, drawn.middle, index), np.where(drawn.far, further, half)
+    further = np.maximum(drawn.middle - np.maximum(low, 0), np.minimum(high, last) - drawn.middle)
+    index, half = np.where(drawn.far, drawn.middle, index), np.where(drawn.far, further, half)
     return DrawnIntervals(index=index, half=np.minimum(np.maximum(half + cell - 1, 1), last))
 
 
@@ -286,7 +285,7 @@ class PointRuns:
         far = kind == 2  # after the even and the odd pairs
         low, high, *middle = (np.where(far, number, 2 * number + kind) for number in points)
         low, high = np.maximum(low, -1), np.minimum(high, self._points)
-        return DrawnPoints(low=low, high=high, middle=middle[0] if middle else None, far=far if middle else None)
+        return DrawnPoints(low=low, high=high, middle=middle[0] if middle else low, far=far)
 
     def _tuples(self, shifts: Sequence[int], least: Integers, beyond: int) -> TupleKind:
         """Return the runs of points for the targets t + shift, one side a shift, with distances of at least ``least``.
@@ -326,7 +325,7 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
         np.concatenate([rows_of_kind.ravel() for rows_of_kind in parts])
         for parts in zip(*((kind.distance, kind.begin, kind.end) for kind in kinds), strict=True)
     )
-    order = in_order(race, distance)
+    order = np.lexsort((distance, race))
     run_sizes = (end - begin)[order]
     origin = np.repeat(np.concatenate([np.arange(count, dtype=np.int8) for count in rows]), len(group))[order]
     runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
@@ -345,15 +344,6 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
         run, offset = side.find(boxes, where, number)
         points.append(begin[order[run]] + offset)
     return where % len(kinds), points
-
-
-def in_order(race: Integers, distance: Integers) -> Integers:
-    """Return the order of runs by their place and distance."""
-    span = int(distance.max()) + 1
-    if distance.dtype != object and (int(race.max()) + 1) * span < 2**63:
-        return np.argsort(race * span + distance, kind="stable")  # the quickest for rows that are in order of place
-    order = np.argsort(distance, kind="stable")
-    return order[np.argsort(race[order], kind="stable")]
 
 
 class _Side:

@@ -33,7 +33,6 @@ from hush.query.answers.tree import (
     Computed,
     Matched,
     Meaning,
-    Meanings,
     Qualified,
     Regrouped,
     Sorted,
@@ -59,7 +58,7 @@ from hush.query.functions.record import Array, as_array, key_array, nulls, objec
 from hush.query.plan import errs, is_count
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.plan import Plan
-from hush.query.relations import Frame, sources
+from hush.query.relations import Frame
 from hush.query.released import Ends, enclose, evaluate, folds, least_widths, possible_widths, unsettled
 from hush.query.released import noisy as made_of_aggregates
 from hush.query.types import Kind, Type
@@ -128,6 +127,8 @@ class AnswerCells:
 
     def take(self, rows: Places, *, missing: Flags | None = None) -> AnswerCells:
         """Return the cells of ``rows``; NULL where they are ``missing``."""
+        if not len(self.values):
+            return AnswerCells(self.type, self.noisy, as_array([None] * len(rows), self.type.kind))
         values, raw = self.values[rows], None if self.raw is None else [self.raw[row] for row in rows.tolist()]
         lost = np.zeros(len(rows), dtype=bool) if missing is None else missing
         if lost.any():
@@ -226,8 +227,8 @@ class Composer:
 
     def __init__(self, plan: ComposedPlan, groups: Mapping[int, GroupValues]) -> None:
         self._plan, self._groups = plan, groups
-        self._parts: list[tuple[GroupValues, dict[str, AnswerCells]]] = []
-        """The groups that `Asked` nodes read, and the columns that they release."""
+        self._parts: list[GroupValues] = []
+        """The groups that `Asked` nodes read."""
         numbers = sum(len(each) * max(len(each.plan.estimators), 1) for each in groups.values())
         self._missing = (1 - plan.confidence) / max(numbers, 1)
         """The error probability of each number's wider interval; with it all hold at once (Bonferroni)."""
@@ -238,16 +239,12 @@ class Composer:
     def columns(self) -> tuple[EvaluatedColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        outputs = {number: each.outputs for number, each in self._groups.items()}
-
-        def meant(node: AnswerTable) -> Meanings:
-            return meanings(node, list(map(meant, sources(node))), outputs)
-
-        known, columns = meant(self._plan.question.table), []
+        known = meanings(self._plan.question.table, {number: self._outputs(number) for number in self._groups})
+        columns = []
         for name, unique in self._plan.question.outputs:
             cells = table.columns[unique]
             meaning = known.get(unique, {})
-            read = [(self._parts[part][0].plan, each.expression) for part, each in meaning.items() if each is not None]
+            read = [(self._parts[part].plan, each.expression) for part, each in meaning.items() if each is not None]
             # values that are no numbers have half-widths too if they are quantiles of dates
             has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in read)
             columns.append(
@@ -285,23 +282,24 @@ class Composer:
 
     def _asked(self, node: Asked) -> AnswerRows:
         """Return the released groups of a question, summed to coarser groups where the node says so."""
-        groups = self._groups[node.question]
-        names = [name for name, _ in self._plan.question.questions[node.question].outputs]
+        groups, expressions = self._groups[node.question], self._outputs(node.question)
         number = len(self._parts)
         if node.added_up is not None:
             groups = groups.added_up(node.added_up)
-        expressions: dict[str, Expression] = dict(zip(names, groups.outputs, strict=True))
-        if node.added_up is not None:
             question = groups.plan.question
             sums = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
             sums += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
-            expressions = {name: output for name, output in expressions.items() if not made_of_aggregates(output)}
-            expressions |= {column.name: each for column, each in zip(node.columns, sums, strict=True)}
-        released = {name: self._released(groups, expression) for name, expression in expressions.items()}
-        columns = {column.name: released[column.name] for column in node.columns}
-        self._parts.append((groups, released))
+            summed = (column.name for column in node.columns if column.name not in expressions)
+            expressions |= dict(zip(summed, sums, strict=True))
+        columns = {column.name: self._released(groups, expressions[column.name]) for column in node.columns}
+        self._parts.append(groups)
         every, rows = np.ones(len(groups), dtype=bool), np.arange(len(groups))
         return AnswerRows(columns, {number: rows}, every, every, every, rows)
+
+    def _outputs(self, number: int) -> dict[str, Expression]:
+        """Return the outputs of a question by their names."""
+        names = (name for name, _ in self._plan.question.questions[number].outputs)
+        return dict(zip(names, self._groups[number].outputs, strict=True))
 
     def _released(self, groups: GroupValues, expression: Expression) -> AnswerCells:
         raw, noisy = groups.values(expression), made_of_aggregates(expression)
@@ -323,21 +321,11 @@ class Composer:
 
     # expressions over a row
 
-    def _find(self, table: AnswerRows, name: str) -> AnswerCells:
-        """Return a column of a table, or an output that a part computed from its keys."""
-        if name in table.columns:
-            return table.columns[name]
-        for number, groups in table.places.items():
-            cells = self._parts[number][1].get(name)
-            if cells is not None:
-                return cells.take(np.maximum(groups, 0), missing=groups < 0)
-        raise KeyError(name)
-
     def _cells(self, table: AnswerRows, expression: Expression) -> AnswerCells:
         """Return an expression over the columns of a table, with its truths and ends."""
         if isinstance(expression, Column):
-            return self._find(table, expression.name)
-        used = {name: self._find(table, name) for name in sorted(columns_in(expression))}
+            return table.columns[expression.name]
+        used = {name: table.columns[name] for name in sorted(columns_in(expression))}
         noisy = {name: cells for name, cells in used.items() if cells.noisy}
         public = {name: cells for name, cells in used.items() if not cells.noisy}
         # noisy columns stand as aggregates and public ones as keys, so that `hush.query.released` evaluates it
@@ -522,12 +510,7 @@ class Composer:
         surely = np.ones(size, dtype=bool)
         for table, rows in sides:
             missing, present = rows < 0, np.maximum(rows, 0)
-            if not table.size:
-                for name, cells in table.columns.items():
-                    empty = as_array([None] * size, cells.type.kind)
-                    columns[name] = AnswerCells(cells.type, cells.noisy, empty)
-                continue
-            surely &= np.where(missing, not table.gaps, table.surely[present])
+            surely &= np.where(missing, not table.gaps, table.surely[present] if table.size else False)
             columns |= {name: cells.take(present, missing=missing) for name, cells in table.columns.items()}
         every = np.ones(size, dtype=bool)
         return AnswerRows(
@@ -580,7 +563,7 @@ class Composer:
             groups = table.places.get(part, np.full(table.size, -1))
             rows = np.flatnonzero(groups >= 0)
             if len(rows) and each is not None:
-                widths[rows] = self._parts[part][0].widths(each.expression, groups[rows], 1 - outside)
+                widths[rows] = self._parts[part].widths(each.expression, groups[rows], 1 - outside)
                 unknown[rows] = False
         rows = np.flatnonzero(unknown)
         if not len(rows) or not cells.type.kind.numeric:

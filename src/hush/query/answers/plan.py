@@ -24,7 +24,6 @@ from hush.query.answers.tree import (
     AnswerTable,
     Asked,
     Composed,
-    Meanings,
     Stacked,
     chosen_by_noise,
     columns_of,
@@ -38,7 +37,7 @@ from hush.query.plan.estimators import MOMENTS, PAIRS
 from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Plan, PriceItem
 from hush.query.question import AggregateKind, Question
-from hush.query.relations import sources, with_sources
+from hush.query.relations import with_sources
 from hush.query.schema import Schema
 
 _K = AggregateKind
@@ -231,13 +230,9 @@ def _refines(fine: Question, coarse: Question) -> bool:
 def widest_error(plan: ComposedPlan, name: str) -> float | None:
     """Return the widest half-width of a column that is made of counts and sums, row by row; None if it is not known."""
     question, widths = plan.question, []
-    outputs = {number: [output for _, output in each.outputs] for number, each in enumerate(question.questions)}
-
-    def known(table: AnswerTable) -> Meanings:
-        return meanings(table, list(map(known, sources(table))), outputs)
-
-    for meaning in known(question.table).get(name, {}).values():
-        if meaning is None or not meaning.always:
+    outputs = {number: dict(each.outputs) for number, each in enumerate(question.questions)}
+    for meaning in meanings(question.table, outputs).get(name, {}).values():
+        if meaning is None:
             return None
         part, times = plan.parts[meaning.question], 1
         for index, domain in enumerate(part.exact_query.domains or ()):

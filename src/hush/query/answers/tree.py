@@ -17,17 +17,19 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import NamedTuple
 
+from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
 from hush.query.relations import Frame, Named, sources, used
 from hush.query.types import Kind, Type
 
+MOST_TABLES = 2000
 INTEGER, DECIMAL = Type(Kind.INTEGER), Type(Kind.DECIMAL)
 RANKS = frozenset({"rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile"})
 
@@ -241,6 +243,13 @@ def walk(table: AnswerTable) -> Iterator[AnswerTable]:
         yield from walk(source)
 
 
+def within_limit(table: AnswerTable) -> AnswerTable:
+    """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
+    if next(islice(walk(table), MOST_TABLES, None), None) is not None:
+        raise QuestionError(f"The question puts more than {MOST_TABLES:,} tables of answers together.", "Ask for less.")
+    return table
+
+
 def _named(name: str, type_: Type, noise: object) -> AnswerColumnName:
     return AnswerColumnName(name=name, type=type_, noisy=bool(noise))
 
@@ -249,16 +258,12 @@ def _named(name: str, type_: Type, noise: object) -> AnswerColumnName:
 
 
 class Meaning(NamedTuple):
-    """A column as an expression over the released values of one group of one question."""
+    """A column as an expression over the released values of one group of one question, in rows that have a group."""
 
     question: int
     added_up: tuple[int, ...] | None
     """The keys that remain where groups are summed, as in `Asked`."""
     expression: Expression
-    optional: bool = False
-    """Whether an outer join may leave the question out of a row."""
-    always: bool = True
-    """Whether the column is NULL in rows that leave the question out, as the question's outputs are."""
 
 
 Meanings = Mapping[str, Mapping[int, Meaning | None]]
@@ -268,37 +273,39 @@ None stands for more than one group of one question.
 """
 
 
-def meanings(table: AnswerTable, inside: Sequence[Meanings], outputs: Mapping[int, Sequence[Expression]]) -> Meanings:
-    """Return the meaning of each column of a table, given those of its sources and the outputs of the questions."""
+def meanings(table: AnswerTable, outputs: Mapping[int, Mapping[str, Expression]]) -> Meanings:
+    """Return the meaning of each column of a table, given the outputs of the questions by their names."""
+    inside = [meanings(source, outputs) for source in sources(table)]
     match table:
         case Asked():
-            released = outputs[table.question]
+            released: dict[str, Expression] = dict(outputs[table.question])
             if table.added_up is not None:
                 places = [("key", key) for key in table.added_up]
-                places += [("aggregate", index) for index in range(len(table.columns) - len(places))]
-                pairs = zip(places, table.columns, strict=True)
-                released = [Released(source, index, column.type) for (source, index), column in pairs]
-            named = zip(table.columns, released, strict=False)
-            return {column.name: {0: Meaning(table.question, table.added_up, output)} for column, output in named}
+                summed = [column for column in table.columns if column.name not in released]
+                places += [("aggregate", index) for index in range(len(summed) - len(places))]
+                for (source, index), column in zip(places, summed, strict=True):
+                    released[column.name] = Released(source, index, column.type)
+            return {
+                column.name: {0: Meaning(table.question, table.added_up, released[column.name])}
+                for column in table.columns
+            }
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():
-            return {name: meaning_of(expression, inside[0]) for name, expression in table.columns}
+            return {name: _meaning_of(expression, inside[0]) for name, expression in table.columns}
         case Regrouped():
             return {}
     counts = (sum(isinstance(node, Asked) for node in walk(source)) for source in sources(table))
     columns: dict[str, dict[int, Meaning | None]] = {}
-    for number, (first, side) in enumerate(zip(accumulate(counts, initial=0), inside, strict=False)):
-        left_out = isinstance(table, Matched) and table.how in ({"full"}, {"left", "full"})[number]
+    for first, side in zip(accumulate(counts, initial=0), inside, strict=False):
         names = side if isinstance(table, Matched) else [column.name for column in table.columns]
         for name, known in zip(names, side.values(), strict=True):
-            column = columns.setdefault(name, {})
-            for part, meaning in (known or {0: None}).items():
-                column[first + part] = meaning and meaning._replace(optional=meaning.optional or left_out)
+            meant = columns.setdefault(name, {})
+            meant |= {first + part: meaning for part, meaning in (known or {0: None}).items()}
     return columns
 
 
-def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning | None]:
+def _meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning | None]:
     """Return the meaning of an expression over columns."""
     if isinstance(expression, Column):
         return known.get(expression.name, {})
@@ -309,20 +316,18 @@ def meaning_of(expression: Expression, known: Meanings) -> Mapping[int, Meaning 
         meant[part] = None
         if len(single) == len(columns):
             first, *_ = single.values()
-            optional = any(each.optional for each in single.values())
-            always = all(each.always for each in single.values()) and (not optional or _null_of_null(expression))
             over = with_columns(expression, {name: each.expression for name, each in single.items()})
-            meant[part] = Meaning(first.question, first.added_up, over, optional, always)
+            meant[part] = Meaning(first.question, first.added_up, over)
     return meant
 
 
 _SKIPPING_NULL = {Op.AND, Op.OR, Op.CASE, Op.COALESCE, Op.LEAST, Op.GREATEST}
 
 
-def _null_of_null(expression: Expression) -> bool:
+def null_of_null(expression: Expression) -> bool:
     """Return whether an expression is surely NULL where its columns are."""
     if not isinstance(expression, Call):
         return isinstance(expression, Column) or is_null(expression)
     if expression.op in {Op.IS_NULL, Op.NULL_IF}:
-        return expression.op is Op.NULL_IF and _null_of_null(expression.arguments[0])
-    return (all if expression.op in _SKIPPING_NULL else any)(map(_null_of_null, expression.arguments))
+        return expression.op is Op.NULL_IF and null_of_null(expression.arguments[0])
+    return (all if expression.op in _SKIPPING_NULL else any)(map(null_of_null, expression.arguments))

@@ -160,26 +160,21 @@ def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
 
 def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     """Return the common type of expressions of one kind, for a value that is one among them."""
-    found = _either(expressions, nullable=nullable)
-    if written := written_in(expression.type for expression in expressions):
-        found = replace(found, written=written)
-    named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
-    return replace(found, lists_null=named) if named else found
-
-
-def _either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     types = [expression.type for expression in expressions if not is_null(expression)]
-    if not types:
-        return replace(expressions[0].type, nullable=True)
+    named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
+    found = _either(types, nullable=nullable) if types else replace(expressions[0].type, nullable=True)
+    written = written_in(expression.type for expression in expressions) or found.written
+    return replace(found, lists_null=named or found.lists_null, written=written)
+
+
+def _either(types: list[Type], *, nullable: bool) -> Type:
     kind = Kind.DECIMAL if any(type_.kind is Kind.DECIMAL for type_ in types) else types[0].kind
     # all values that any of them lists, if they all do and these are not too many
     values: tuple[Value, ...] | None = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
     if any(type_.values is None for type_ in types) or len(values or ()) > MAX_VALUES:
         values = None
-    if kind is Kind.BOOLEAN:
-        return Type(kind, nullable, values=(False, True))
-    if kind is Kind.TEXT:
-        return Type(kind, nullable, values=values)
+    if not kind.ranged:
+        return Type(kind, nullable, values=(False, True) if kind is Kind.BOOLEAN else values)
     span = interval(types[0])
     for type_ in types[1:]:
         span = span.hull(interval(type_))

@@ -31,6 +31,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from hush.query.errors import QuestionError
@@ -132,22 +133,15 @@ def _end(op: Op, arguments: Arguments) -> Type:
 
 def _concat(op: Op, arguments: Arguments) -> Type:
     """CONCAT: NULL if any part is."""
-    need(op, arguments, Kind.TEXT)
-    nullable = any(argument.type.nullable for argument in arguments)
-    varying = [argument for argument in arguments if argument.type.values is None or len(argument.type.values) != 1]
-    if len(varying) > 1 or any(argument.type.values is None for argument in varying):
-        return Type(Kind.TEXT, nullable)
-    texts = varying[0].type.values if varying else ("",)
-    if not all(isinstance(value, str) for value in texts or ()):
-        return Type(Kind.TEXT, nullable)
-    # of all other parts there is one value
-    values = []
-    for text in texts or ():
-        parts = [text if argument in varying else (argument.type.values or ("",))[0] for argument in arguments]
-        if sum(len(str(part)) for part in parts) > _LISTED:  # from step to step it would grow without end
-            return Type(Kind.TEXT, nullable)
-        values.append("".join(map(str, parts)))
-    return Type(Kind.TEXT, nullable, values=tuple(values))
+    types = need(op, arguments, Kind.TEXT)
+    lists = [type_.values for type_ in types if type_.values is not None]
+    values = None
+    # the texts of one list, where of all other parts there is one value
+    if len(lists) == len(types) and sum(len(listed) != 1 for listed in lists) <= 1:
+        texts = ["".join(map(str, parts)) for parts in product(*lists)]
+        if all(len(text) <= _LISTED for text in texts):  # from step to step they would grow without end
+            values = tuple(texts)
+    return Type(Kind.TEXT, any(type_.nullable for type_ in types), values=values)
 
 
 def _replaced(op: Op, arguments: Arguments) -> Type:

@@ -28,7 +28,7 @@ from hush.mechanisms.grouped import exact_share, sum_error
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Mean, Parts, added
+from hush.query.plan.estimators import Linear, Moment, Parts, added
 from hush.query.plan.plan import SMALLEST, Plan, PlanTerms, at_price
 from hush.query.question import AggregateKind, Question
 from hush.query.released import aggregates_in, noisy
@@ -231,12 +231,12 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
     """Return an approximate bound on an average's half-width, times its number of rows; None for others."""
     estimator = plan.estimator(output)
     missing = _missing_in_advance(plan, output)
-    if not isinstance(estimator, Mean) or missing is None:
+    if not isinstance(estimator, Moment) or estimator.kind is not AggregateKind.AVG or missing is None:
         return None
-    step = estimator.total.factor.step
-    widths = []
-    for end in estimator.total.ends:  # convex in the mean, so largest at an end of its range
-        parts = added((estimator.total.parts, step), (estimator.count, -Fraction(end) * step))
+    (total,) = estimator.first
+    step, widths = total.factor.step, []
+    for end in total.ends:  # convex in the mean, so largest at an end of its range
+        parts = added((total.parts, step), (estimator.count, -Fraction(end) * step))
         widths.append(float(sum_error(plan.noise_of(parts), 1 - missing)))
     return max(widths)
 
@@ -281,10 +281,15 @@ _LINEAR = {Op.NEGATE, Op.TO_DECIMAL, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
-    form = _form(plan, output)
-    factors = {index: factor for index, factor in (form or {}).items() if index is not None and factor}
-    too_large = any(abs(factor) > _LARGEST_FACTOR for factor in factors.values())
-    return None if form is None or too_large else factors
+    form, factors = _form(plan, output), {}
+    if form is None:
+        return None
+    for index, factor in form.items():
+        if index is not None and factor:
+            factors[index] = factor
+            if abs(factor) > _LARGEST_FACTOR:
+                return None
+    return factors
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:

@@ -19,7 +19,7 @@ Which of all these is taken depends on the question and the price alone: the lea
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -91,7 +91,7 @@ class ValueHistogram:
 
     population: Population
     expression: Expression
-    values: tuple[Value, ...]
+    values: Sequence[Value]
 
 
 Histogram = LineHistogram | ValueHistogram

@@ -36,6 +36,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +48,7 @@ from hush.query.expressions import Expression
 from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
+    FINE,
     Count,
     DistinctCount,
     DistinctTotal,
@@ -63,7 +66,7 @@ from hush.query.question import Aggregate, AggregateKind
 from hush.query.types import Kind
 
 Floats = npt.NDArray[np.float64]
-Groups = slice | npt.NDArray[np.int64]
+Groups = npt.NDArray[np.int64]
 """A selection of groups, by their places."""
 Values = Mapping[Statistic, Floats]
 Parts = tuple[tuple[Statistic, Fraction], ...]
@@ -72,6 +75,8 @@ Parts = tuple[tuple[Statistic, Fraction], ...]
 MOMENTS = {AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
 PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
+_CLIPPED = {AggregateKind.AVG} | MOMENTS
+"""Moments that are moved to the nearest end of their public range."""
 
 
 def added(*pairs: tuple[Parts, Fraction]) -> Parts:
@@ -95,18 +100,16 @@ def combined(values: Values, parts: Parts) -> Floats:
 class Plausible(NamedTuple):
     """Plausible true values in every group: many draws for each."""
 
-    of: Callable[[Groups, slice], Floats]
-    """Returns a slice of draws for some groups, one row per group; the slice starts at an even draw."""
+    of: Callable[[Groups], Floats]
+    """Returns the draws for some groups, one row per group."""
     unknown: npt.NDArray[np.bool_] | None = None
     """Groups with too few rows to know anything, if their draws are the two ``ends`` by turns."""
     ends: tuple[float, float] = (0.0, 0.0)
-    undefined: bool = False
-    """Whether draws can be NaN, because the true value may be undefined."""
 
 
-def differences(released: Floats, noise: Floats) -> Callable[[Groups, slice], Floats]:
-    """Return plausible true values of a number: those of some groups, a row each, less some draws of the noise."""
-    return lambda groups, draws: np.asarray(released[groups][:, None] - noise[draws])
+def differences(released: Floats, noise: Floats) -> Callable[[Groups], Floats]:
+    """Return plausible true values of a number: those of some groups, a row each, less the draws of the noise."""
+    return lambda groups: np.asarray(released[groups][:, None] - noise)
 
 
 ROUNDED = 2**20
@@ -134,7 +137,7 @@ class Linear:
     @property
     def on_grid(self) -> bool:
         """Whether the sum is on the grid as it is, so that nothing is rounded."""
-        return all((factor / self.grid).denominator == 1 for _, factor in self.parts)
+        return {(factor / self.grid).denominator for _, factor in self.parts} <= {1}
 
     def widened(self, half_width: Fraction) -> Fraction:
         """Return the half-width of the answers from that of the noise: rounding to the grid adds half a step at most.
@@ -162,85 +165,62 @@ class Centred(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean:
-    """c + Σ(x-c)/n, kept within the public bounds."""
-
-    total: Centred
-    count: Parts
-
-    def evaluate(self, values: Values) -> Floats:
-        """Return the answers."""
-        raw = combined(values, self.total.parts) / np.maximum(combined(values, self.count), 1)
-        return self._answer(np.clip(raw, *self.total.ends))
-
-    def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return plausible true values; see `around`."""
-        low, high = self.total.ends
-        total, count = combined(released, self.total.parts), combined(released, self.count)
-        sums = differences(total, combined(noise, self.total.parts))
-        counts = differences(count, combined(noise, self.count))
-        answers = total / np.maximum(count, 1)
-        # a count below 1/2 rounds to 0: the group may be empty, and then has no mean
-        unknown = count < 0.5
-        rounding = 0.5 if self.total.factor.rounds else 0.0  # in steps, as everything before `_answer`
-
-        def of(groups: Groups, draws: slice) -> Floats:
-            ratios = sums(groups, draws) / np.maximum(counts(groups, draws), 1)
-            truths = around(ratios, answers[groups], low, high)
-            if rounding:
-                # rounding to the grid moves the mean by half a step at most: away from the answer is the worst case
-                truths += rounding * np.where(truths < np.clip(answers[groups], low, high)[:, None], -1, 1)
-            return self._answer(unless_empty(truths, unknown[groups], low, high))
-
-        return Plausible(of, unknown, (float(self._answer(np.array(low))), float(self._answer(np.array(high)))))
-
-    def _answer(self, raw: Floats) -> Floats:
-        centre, step = float(self.total.centre), float(self.total.factor.step)
-        return np.asarray((centre + raw) * step)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Variance, covariance or correlation from centred sums of products."""
+    """A mean, variance, covariance or correlation from centred sums, and sums of products."""
 
     kind: AggregateKind
     count: Parts
     first: tuple[Centred, ...]
     """Σ(x-c) for each argument. The centre and the grid may be others than those of the products."""
-    second: tuple[Total, ...]
-    """Σ of (x-c)(y-c) for (x,x), or (x,y), or (x,y), (x,x), (y,y)."""
+    second: tuple[Total, ...] = ()
+    """Σ of (x-c)(y-c) for (x,x), or (x,y), or (x,y), (x,x), (y,y); none for a mean."""
+
+    @property
+    def inputs(self) -> list[Parts]:
+        """The count, the sums and the sums of products."""
+        return [self.count, *(total.parts for total in self.first), *(((product, _ONE),) for product in self.second)]
 
     def evaluate(self, values: Values) -> Floats:
         """Return the answers; NaN where a correlation is undefined."""
-        n = np.maximum(combined(values, self.count), 1)
-        sums = [combined(values, total.parts) for total in self.first]
-        return self._answer(self._raw(n, sums, [values[product] for product in self.second]), n)
+        numbers = [combined(values, parts) for parts in self.inputs]
+        raw = self._raw(numbers)
+        return self._answer(np.clip(raw, *self._range) if self.kind in _CLIPPED else raw, numbers[0])
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
-        """Return plausible true values; see `around`."""
-        count = combined(released, self.count)
-        counts = differences(count, combined(noise, self.count))
-        totals = [combined(released, total.parts) for total in self.first]
-        noises = [combined(noise, total.parts) for total in self.first]
-        sums = [differences(total, each) for total, each in zip(totals, noises, strict=True)]
-        products = [differences(released[product], noise[product]) for product in self.second]
-        # a sample variance or a correlation needs two rows
-        unknown = count < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
+        """Return plausible true values."""
+        numbers = [combined(released, parts) for parts in self.inputs]
+        truths_of = [
+            differences(number, combined(noise, parts)) for number, parts in zip(numbers, self.inputs, strict=True)
+        ]
+        # a count below 1/2 rounds to 0, and of no rows there is no mean; sample variances and correlations need two
+        unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
         low, high = self._range
-        answers = self._raw(np.maximum(count, 1), totals, [released[product] for product in self.second])
+        answers = self._raw(numbers)
+        # rounding to the grid moves the mean by half a step at most; in steps, as everything before `_answer`
+        rounding = 0.5 if self.kind is AggregateKind.AVG and self.first[0].factor.rounds else 0.0
 
-        def of(groups: Groups, draws: slice) -> Floats:
-            n = np.maximum(counts(groups, draws), 1)
-            truths = self._raw(n, [each(groups, draws) for each in sums], [each(groups, draws) for each in products])
-            if self.kind in MOMENTS:
-                truths = around(truths, answers[groups], low, high)
-            return self._answer(unless_empty(truths, unknown[groups], low, high), n)
+        def of(groups: Groups) -> Floats:
+            inputs = [each(groups) for each in truths_of]
+            truths, answer = self._raw(inputs), answers[groups][:, None]
+            if self.kind in _CLIPPED:
+                # moving an answer to the end of its public range brings it closer to the truth, which lies there, but
+                # takes nothing from the noise: plausible truths move along; if they were cut instead, an answer far
+                # outside would look sure
+                inside = np.clip(answer, low, high)
+                truths = np.clip(truths + (inside - answer), low, high)
+                # away from the answer is the worst case
+                truths = truths + rounding * np.where(truths < inside, -1, 1) if rounding else truths
+            if unknown[groups].any():
+                # of no rows there is no truth, and however little noise there is, nothing is known: both ends by turns
+                truths[unknown[groups], 0::2] = low
+                truths[unknown[groups], 1::2] = high
+            return self._answer(truths, inputs[0])
 
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
         each = np.ones(())
         ends = float(self._answer(each * low, each)), float(self._answer(each * high, each))
-        return Plausible(of, unknown, ends, undefined=self.kind is AggregateKind.CORRELATION)
+        return Plausible(of, unknown, ends)
 
     @property
     def _factors(self) -> tuple[Factor, Factor]:
@@ -251,12 +231,18 @@ class Moment:
         """The least and the largest result there can be: a variance is at most a quarter of the squared range."""
         if self.kind is AggregateKind.CORRELATION:
             return -1.0, 1.0
+        if self.kind is AggregateKind.AVG:
+            return self.first[0].ends
         x, y = self._factors
         largest = (x.last - x.first) * (y.last - y.first) / 4
         return (0.0 if self.kind in MOMENTS else -largest), largest
 
-    def _raw(self, n: Floats, sums: Sequence[Floats], products: Sequence[Floats]) -> Floats:
-        """Return the estimate from counts of at least 1, sums and products, before clipping."""
+    def _raw(self, inputs: list[Floats]) -> Floats:
+        """Return the estimate from a count, sums and products, before clipping."""
+        n = np.maximum(inputs[0], 1)
+        sums, products = inputs[1 : 1 + len(self.first)], inputs[1 + len(self.first) :]
+        if self.kind is AggregateKind.AVG:
+            return np.asarray(sums[0] / n)
         means = []
         for total, summed, factor in zip(self.first, sums, self._factors, strict=False):
             # around the centre of the products' factor, in that factor's steps
@@ -274,56 +260,26 @@ class Moment:
         # without spread in x or y a correlation is undefined
         return np.asarray(np.clip(central[0] / np.sqrt(np.where(spread == 0, np.nan, spread)), -1, 1))
 
-    def _answer(self, raw: Floats, n: Floats) -> Floats:
+    def _answer(self, raw: Floats, count: Floats) -> Floats:
         if self.kind is AggregateKind.CORRELATION:
             return raw
+        if self.kind is AggregateKind.AVG:
+            return np.asarray((float(self.first[0].centre) + raw) * float(self.first[0].factor.step))
         x, y = self._factors
-        scale = float(x.step * y.step)
-        result = np.clip(raw, *self._range) if self.kind in MOMENTS else raw
-        if self.kind in _SAMPLE:
-            # Bessel's correction
-            result = result * n / np.maximum(n - 1, 1)
-        return np.asarray(result * scale)
+        result = raw * float(x.step * y.step)
+        # Bessel's correction
+        return result * np.maximum(count, 1) / np.maximum(count - 1, 1) if self.kind in _SAMPLE else result
 
 
-def around(plausible: Floats, released: Floats, low: float, high: float) -> Floats:
-    """Shift plausible truths (one row per group) along with an answer clipped to its public range, and clip them.
-
-    Moving the answer brings it closer to the truth, which lies in the range, but takes nothing from the noise: the
-    plausible truths move along with it. Where they were cut at the range instead, an answer far outside of it would
-    look sure.
-    """
-    plausible += (np.clip(released, low, high) - released)[:, None]
-    return np.clip(plausible, low, high, out=plausible)
-
-
-def unless_empty(plausible: Floats, unknown: npt.NDArray[np.bool_], low: float, high: float) -> Floats:
-    """Put both ends of the public range, by turns, into the rows of groups that have fewer rows than are needed.
-
-    Of no rows there is no truth, and however little noise there is, nothing is known of it.
-    """
-    if unknown.any():
-        plausible[unknown, 0::2] = low
-        plausible[unknown, 1::2] = high
-    return plausible
-
-
-Estimator = Linear | Mean | Moment | DrawnAggregate
+Estimator = Linear | Moment | DrawnAggregate
 
 
 def support(estimator: Estimator) -> frozenset[Statistic | DrawnAggregate]:
     """Return the numbers with noise of their own that an aggregate is made of."""
-    match estimator:
-        case Linear():
-            parts = estimator.parts
-        case Mean():
-            parts = (*estimator.total.parts, *estimator.count)
-        case Moment():
-            sums = frozenset(statistic for total in estimator.first for statistic, _ in total.parts)
-            return sums.union(estimator.second, (statistic for statistic, _ in estimator.count))
-        case _:
-            return frozenset([estimator])
-    return frozenset(statistic for statistic, factor in parts if factor)
+    if isinstance(estimator, DrawnAggregate):
+        return frozenset([estimator])
+    inputs = [estimator.parts] if isinstance(estimator, Linear) else estimator.inputs
+    return frozenset(statistic for parts in inputs for statistic, factor in parts if factor)
 
 
 _TINY = Fraction(1, 10**250)
@@ -335,16 +291,18 @@ class Needs:
 
     weighted: bool
     """Whether units with many rows are weighted down."""
-    statistics: defaultdict[Noised, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
+    statistics: defaultdict[Noised, Fraction] = field(default_factory=partial(defaultdict, Fraction))
     choices: list[DrawnAggregate] = field(default_factory=list)
 
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
     """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down."""
     needs = Needs(weighted=weighted)
-    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
+    populations: list[Population] = []
     counted: dict[Population, list[Aggregate]] = {}
-    for aggregate, population in zip(aggregates, populations, strict=True):
+    for aggregate in aggregates:
+        population = Population.of(aggregate.where, aggregate.arguments)
+        populations.append(population)
         if aggregate.kind in _WEIGHED:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)
@@ -360,14 +318,13 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
 
 def _check_sizes(needs: Needs) -> None:
     """Refuse factors that, alone or multiplied, overflow or underflow a float."""
-    lines = [choice.histogram for choice in needs.choices if isinstance(choice.histogram, LineHistogram)]
-    factors: list[tuple[Factor, ...]] = [(line.factor,) for line in lines]
+    factors: list[tuple[Factor, ...]] = []
+    for choice in needs.choices:
+        factors += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
     for noised in needs.statistics:
-        for statistic in members(noised):
-            if isinstance(statistic, Total):
-                factors.append(statistic.factors)
-            elif isinstance(statistic, DistinctTotal):
-                factors.append((statistic.factor,))
+        statistic = members(noised)[0]
+        if isinstance(statistic, Total | DistinctTotal):
+            factors.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
     for product in factors:
         step, largest = Fraction(1), 1
         for factor in product:
@@ -404,7 +361,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             needs.statistics[summed] += _ONE
             needs.statistics[statistic] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
-            return Mean(total=centred, count=((statistic, _ONE),))
+            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((statistic, _ONE),))
         case AggregateKind.MODE:
             argument = aggregate.arguments[0]
             values = finite_values(argument.type)
@@ -440,7 +397,7 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
     products = kind in MOMENTS or kind in PAIRS
     sums = tuple(_centred(argument, weights[argument], source, needs, of_product=products) for argument in arguments)
     if kind is AggregateKind.AVG:
-        return Mean(total=sums[0], count=source.count)
+        return Moment(kind=kind, count=source.count, first=sums)
     if kind is AggregateKind.SUM:  # Σx = Σ(x-c) + c·n
         step = sums[0].factor.step
         return _sum(added((sums[0].parts, step), (source.count, sums[0].centre * step)), sums[0].factor)
@@ -522,57 +479,53 @@ def _sources(
     """Return the source of the row count of each population; None where SUMs are taken from zero, without a count."""
     chosen: dict[Population, CountSource | None] = {}
     demands: dict[Population, defaultdict[Expression | None, Fraction]] = {}
-    costs: dict[Population, float] = {}
+    costs: dict[Population, int] = {}
     for population, aggregates in counted.items():
         weights = demands[population] = defaultdict(Fraction)
+        separate: CountSource | None = None  # each sum from zero has weight 1, whose cube root is 1
+        cost = len(aggregates) * _UNIT
         for aggregate in aggregates:
             for argument, weight in _weights(aggregate).items():
                 weights[argument] += weight
-        options: list[tuple[float, CountSource | None]] = []
-        if all(aggregate.kind is AggregateKind.SUM for aggregate in aggregates):
-            # each sum from zero has weight 1, whose cube root is 1
-            options.append((float(len(aggregates)), None))
-        else:
-            count = Count.of(population, weighted=weighted)
-            options.append((_cost(weights), CountSource(count, population)))
+            if aggregate.kind is not AggregateKind.SUM:
+                times = FINE if weighted and not population.everything else 1
+                separate = CountSource(Count(population=population, times=times), population)
+        options = [(cost if separate is None else _cost(weights), separate)]
         for argument in weights:
             halves = None if argument is None else Halves.of(population, argument, weighted=weighted)
             if halves is not None:
-                cost = _cost(_halved(weights, halves.factor.expression))
-                options.append((cost, CountSource(halves, population)))
-        costs[population], chosen[population] = min(options, key=_rounded)
-    for wider in [population for population in demands if not population.not_null]:
+                options.append((_cost(weights, argument), CountSource(halves, population)))
+        # of sources that cost the same the first is taken
+        costs[population], chosen[population] = min(options, key=itemgetter(0))
+    for wider, wanted in demands.items():
         # the halves of one column that may be NULL may count all rows, if that costs less
-        shared: list[tuple[float, dict[Population, CountSource]]] = [(0.0, {})]
-        sums: _Weights = {argument: weight for argument, weight in demands[wider].items() if argument is not None}
+        shared: list[tuple[int, dict[Population, CountSource]]] = [(0, {})]
         for population, weights in demands.items():
-            if population.where != wider.where or len(population.not_null) != 1:
+            if wider.not_null or population.where != wider.where or len(population.not_null) != 1:
                 continue
             (argument,) = population.not_null
             if argument not in weights:
                 continue
             halves = Halves.of(replace(population, within=wider), argument, weighted=weighted)
             if halves is not None:
-                cost = _cost(_halved(weights, argument, others=demands[wider][None])) + _cost(sums)
+                cost = _cost(weights, argument, others=wanted[None]) + _cost({**wanted, None: Fraction(0)})
                 both = {population: CountSource(halves, halves.above.population), wider: CountSource(halves, wider)}
                 shared.append((cost - costs[population] - costs[wider], both))
-        chosen |= min(shared, key=_rounded)[1]
+        chosen |= min(shared, key=itemgetter(0))[1]
     return chosen
 
 
-def _halved(weights: _Weights, halved: Expression, others: Fraction = Fraction(0)) -> _Weights:
-    """Return the weights where the halves of one argument count the rows, and those outside, of COUNT(*), too."""
-    kept: dict[Expression | None, Fraction] = {
-        argument: weight for argument, weight in weights.items() if argument is not None
-    }
-    return {**kept, halved: 2 * (weights[halved] + weights[None]) + 3 * others}
+_UNIT = 10**9  # costs are whole numbers: a tie must not depend on the last digits of cube roots
 
 
-def _cost(weights: _Weights) -> float:
-    return sum(math.cbrt(weight) for weight in weights.values())
-
-
-def _rounded(option: tuple[float, object]) -> float:
-    """Return the cost to compare by: of options that cost the same, the first is taken."""
-    # cube roots of floats differ in the last digits; a tie must not depend on them
-    return round(option[0], 9)
+def _cost(weights: _Weights, halved: Expression | None = None, others: Fraction = Fraction(0)) -> int:
+    """Return the cost Σw^{1/3}; where halves of one argument count the rows, and ``others`` of COUNT(*), with them."""
+    cost = 0.0
+    for argument, weight in weights.items():
+        if halved is None:
+            cost += math.cbrt(weight)
+        elif argument == halved:
+            cost += math.cbrt(2 * (weight + weights[None]) + 3 * others)
+        elif argument is not None:
+            cost += math.cbrt(weight)
+    return round(cost * _UNIT)

@@ -28,11 +28,12 @@ A condition over one key expression and constants, ``WHERE MONTH(day) < 4 GROUP 
 
 from __future__ import annotations
 
+import datetime as dt
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import overload
+from typing import cast, overload
 
 from hush.query.expressions import (
     MOST_PIECES,
@@ -63,7 +64,7 @@ from hush.query.relations import (
     with_values,
 )
 from hush.query.relations import columns as columns_of
-from hush.query.types import Kind, Type, Value, at_position
+from hush.query.types import Kind, Type, Value, at_position, position
 
 MAX_KEYS = 10**6
 MANY_KEYS = 10**4
@@ -71,21 +72,23 @@ MANY_KEYS = 10**4
 MAX_TRIED = 10**4
 """The most combinations that are evaluated to find the values of a range that can occur."""
 _KEY = "\0key"
+_CALENDAR = (position(dt.date.min), position(dt.date.max))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points(Sequence[Value]):
     """A lazy sequence of grid points, with or without NULL at the end.
 
-    >>> points = Points(first=0, many=500_001, step=Fraction(1), null=True)
+    >>> points = Points(kind=Kind.INTEGER, first=0, many=500_001, step=Fraction(1), null=True)
     >>> len(points), points[2], points[-1], Fraction(7) in points, Fraction(1, 2) in points
     (500002, Fraction(2, 1), None, True, False)
     """
 
+    kind: Kind
     first: int
     many: int
     step: Fraction
-    null: bool
+    null: bool = False
 
     def __len__(self) -> int:
         return self.many + self.null
@@ -100,16 +103,13 @@ class Points(Sequence[Value]):
         if isinstance(place, slice):
             return tuple(self[at] for at in range(len(self))[place])
         at = range(len(self))[place]
-        return (self.first + at) * self.step if at < self.many else None
+        return at_position(self.kind, (self.first + at) * self.step) if at < self.many else None
 
     def __contains__(self, value: object) -> bool:
-        if not isinstance(value, Fraction | int):
+        if value is None or isinstance(value, str | bool):
             return value is None and self.null
-        index = value / self.step
+        index = position(cast("Value", value)) / self.step
         return index.denominator == 1 and self.first <= index < self.first + self.many
-
-    def __iter__(self) -> Iterator[Value]:
-        return (self[index] for index in range(len(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class DerivedKey:
     expression: Expression
     relation: Relation
     """The relation that has these columns: their stored types decide how a number is written as text."""
-    columns: tuple[tuple[str, Type, tuple[Value, ...]], ...]
+    columns: tuple[tuple[str, Type, Sequence[Value]], ...]
     null: bool
     """Whether NULL is a key, if the expression is NULL for some combination."""
 
@@ -164,65 +164,61 @@ class Together:
     expressions: tuple[Expression, ...]
 
 
-def finite_values(type_: Type, limit: int = MAX_KEYS) -> tuple[Value, ...] | None:
+def finite_values(type_: Type, limit: float = MAX_KEYS) -> Sequence[Value] | None:
     """Return all values of a type in order (without NULL), or None if they are not listed or too many."""
     if type_.values is not None:
         return type_.values if len(type_.values) <= limit else None
     if type_.kind is Kind.BOOLEAN:
         return (False, True)
-    count, step = _points(type_), type_.step or Fraction(1)
-    if count is None or count > limit or type_.lower is None:
+    step = type_.step or (None if type_.kind is Kind.DECIMAL else Fraction(1))
+    if type_.lower is None or type_.upper is None or step is None or type_.kind is Kind.TIMESTAMP:
         return None
     # the grid points within the bounds
-    first = -((-type_.lower) // step)
-    try:
-        return tuple(at_position(type_.kind, index * step) for index in range(first, first + count))
-    except OverflowError:  # a date beyond the calendar
+    first, last = math.ceil(type_.lower / step), math.floor(type_.upper / step)
+    in_calendar = type_.kind is not Kind.DATE or _CALENDAR[0] <= first <= last <= _CALENDAR[1]
+    if last - first >= limit or not in_calendar:
         return None
+    return Points(kind=type_.kind, first=first, many=max(last - first + 1, 0), step=step)
 
 
-def domains(keys: tuple[Named, ...], relation: Relation, most: int = MAX_KEYS) -> tuple[Domain, ...] | None:
+def domains(keys: tuple[Named, ...], relation: Relation, most: float = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    lists = []
-    size = 1
+    lists: list[Domain] = []
     for _, expression in keys:
         domain = _domain(expression, relation, most)
         if domain is None:
             return None
         lists.append(domain)
-        size *= _size(domain)
-        if size > most:
+        if most_keys(lists) > most:
             return None
     return tuple(lists)
 
 
-def most_keys(public: tuple[Domain, ...], matches: Callable[[Relation, Sequence[Expression]], int]) -> int:
-    """Return an upper bound on the number of public keys; ``matches`` counts rows of public tables."""
+def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Expression]], int] | None = None) -> int:
+    """Return an upper bound on the number of public keys; ``matches`` counts rows of public tables, 1 without it."""
     size = 1
     for domain in public:
-        if isinstance(domain, Looked):
-            # the different keys that the table has, with NULL only where that is a key, and there always
-            lookup, key = domain.lookup, domain.expression
-            source = with_values(lookup.within or lookup.scan, [key])
-            rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
-            size *= rows + key.type.null_is_key
-        else:
-            size *= _size(domain)
+        match domain:
+            case Listed(values=Points() as points):  # perhaps more than a length may be
+                size *= points.many + points.null
+            case Listed():
+                size *= len(domain.values)
+            case DerivedKey():
+                # plus NULL, for each column
+                size *= math.prod(len(values) + 1 for _, _, values in domain.columns)
+            case Looked() if matches is not None:
+                # the different keys that the table has, with NULL only where that is a key, and there always
+                lookup, key = domain.lookup, domain.expression
+                source = with_values(lookup.within or lookup.scan, [key])
+                rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
+                size *= rows + key.type.null_is_key
     return size
 
 
 def public_size(keys: tuple[Named, ...], relation: Relation) -> int | None:
     """Return how many public keys there are, listed or not; None if a key has no public list."""
-    size = 1
-    for _, expression in keys:
-        count = _points(expression.type)
-        if count is None:
-            domain = _domain(expression, relation)
-            if domain is None:
-                return None
-            count = _size(domain)
-        size *= count
-    return size
+    public = domains(keys, relation, math.inf)
+    return None if public is None else most_keys(public)
 
 
 def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
@@ -231,16 +227,6 @@ def why_private(keys: tuple[Named, ...], relation: Relation) -> str:
     if size is None:
         return f"the keys {names} have no public list; declare their values in the policy, or BIN them"
     return f"the keys {names} have {size:,} public values, more than {MAX_KEYS:,}; group by less, or BIN them"
-
-
-def _points(type_: Type) -> int | None:
-    """Return how many values a type has, listed or not; None if that is not known."""
-    if type_.values is not None:
-        return len(type_.values)
-    step = type_.step or (None if type_.kind is Kind.DECIMAL else Fraction(1))
-    if type_.lower is None or type_.upper is None or step is None or type_.kind is Kind.TIMESTAMP:
-        return None
-    return int(type_.upper // step + (-type_.lower) // step + 1)
 
 
 def together(keys: tuple[Named, ...], relation: Relation) -> tuple[Together, ...]:
@@ -274,19 +260,7 @@ def _names(scan: Scan) -> frozenset[str]:
     return frozenset(name for name, _, _ in scan.columns)
 
 
-def _size(domain: Domain) -> int:
-    """Return how many values a domain has at most, as far as the policy tells."""
-    match domain:
-        case Listed():
-            return len(domain.values)
-        case DerivedKey():
-            # plus NULL, for each column
-            return math.prod(len(values) + 1 for _, _, values in domain.columns)
-        case Looked():
-            return 1
-
-
-def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) -> Domain | None:
+def _domain(expression: Expression, relation: Relation, most: float) -> Domain | None:
     type_ = expression.type
     public = _public(expression, relation)
     looked = None if public is None else Looked(lookup=public[0], expression=public[1])
@@ -297,19 +271,15 @@ def _domain(expression: Expression, relation: Relation, most: int = MAX_KEYS) ->
         # a range with gaps that are cheap to find, from several columns without fractions: of YEAR(d) * 100 + MONTH(d)
         # those that there are, and no thirteenth month
         kinds = {type_.kind} if derived is None else {type_.kind, *(column.kind for _, column, _ in derived.columns)}
-        several = derived is not None and len(_columns(derived.expression)) > 1 and _size(derived) <= MAX_TRIED
+        several = derived is not None and len(_columns(derived.expression)) > 1 and most_keys([derived]) <= MAX_TRIED
         if several and Kind.DECIMAL not in kinds:
             return derived
-    narrowed = narrowed_key(expression, relation)
-    count = _points(narrowed)
-    if count is not None and MANY_KEYS < count <= most and narrowed.values is None and narrowed.kind.numeric:
-        step, lower = narrowed.step or Fraction(1), narrowed.lower
-        assert lower is not None  # noqa: S101 - its points were counted
-        return Listed(values=Points(first=int(-(-lower // step)), many=count, step=step, null=type_.null_is_key))
-    values = finite_values(narrowed, most)
-    if values is not None:
-        return Listed(values=(*values, None) if type_.null_is_key else values)
-    return looked or derived
+    values = finite_values(narrowed_key(expression, relation), most)
+    if values is None:
+        return looked or derived
+    if type_.null_is_key:
+        values = replace(values, null=True) if isinstance(values, Points) else (*values, None)
+    return Listed(values=values)
 
 
 def _derived(expression: Expression, relation: Relation) -> DerivedKey | None:
@@ -320,17 +290,18 @@ def _derived(expression: Expression, relation: Relation) -> DerivedKey | None:
         relation = origin.source if isinstance(origin, Project | PerUnit) else origin
     if not isinstance(expression, Call):
         return None
-    columns: dict[str, tuple[str, Type, tuple[Value, ...]]] = {}
+    columns: dict[str, tuple[str, Type, Sequence[Value]]] = {}
     for column in _columns(expression):
         values = finite_values(column.type, 10**4)
         if values is None:
             return None
-        widest = columns.get(column.name)
         # Inside CASE a column has the narrower range that its branch leaves it: the widest of all places counts.
-        if widest is None or set(widest[2]) < set(values):
-            columns[column.name] = (column.name, column.type, values)
-        elif not set(values) <= set(widest[2]):
-            return None
+        _, _, widest = columns.setdefault(column.name, (column.name, column.type, values))
+        if values != widest:
+            if not (set(values) <= set(widest) or set(widest) <= set(values)):
+                return None
+            if len(values) > len(widest):
+                columns[column.name] = (column.name, column.type, values)
     size = math.prod(len(values) + 1 for _, _, values in columns.values())
     if not columns or size > MAX_KEYS:
         return None

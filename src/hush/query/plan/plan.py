@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -208,6 +208,8 @@ class PlanTerms:
     max_groups: int | None = None
     keys: str | None = None
     """"public" to list all of many public keys, "private" to choose them privately although they are public."""
+    for_keys: Fraction = field(init=False)
+    """``key_delta``, or its default."""
     matches: Matches = uncounted
     """The engine's number of rows of a public relation that agree on some expressions at most."""
 
@@ -217,19 +219,15 @@ class PlanTerms:
                 "keys", got=self.keys, allowed="'public' to list them, 'private' to choose them, or left out"
             )
         total = nonnegative(self.delta, "delta")
-        if self.key_delta is not None and nonnegative(self.key_delta, "key_delta") > total:
+        for_keys = total / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
+        if for_keys > total:
             raise InvalidValueError("key_delta", got=self.key_delta, allowed=f"at most delta, {total}")
-        assign(self, delta=total)
-        if total >= 1 or 0 < self.for_keys < SMALLEST:
+        if total >= 1 or 0 < for_keys < SMALLEST:
             raise InvalidValueError("delta", got=self.delta, allowed="0, or from 1e-100 to below 1")
-        limits = {name: getattr(self, name) for name in ("max_rows", "max_groups")}
-        tighter = {name: integer(value, name, minimum=1) for name, value in limits.items() if value is not None}
-        assign(self, **tighter)
-
-    @property
-    def for_keys(self) -> Fraction:
-        """The part of δ that private keys take."""
-        return self.delta / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
+        assign(self, delta=total, for_keys=for_keys)
+        for name in ("max_rows", "max_groups"):
+            if (value := getattr(self, name)) is not None:
+                assign(self, **{name: integer(value, name, minimum=1)})
 
     def rho(self, epsilon: Fraction, delta: Fraction) -> Fraction:
         """Return ρ with ρ-zCDP implying (ε, δ); 0 where the question has no δ for Gaussian noise."""
@@ -491,8 +489,11 @@ def _caveats(
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
     several = "s" * (bounds.rows != 1)
-    quantiles = [draw.mechanism for draw in draws if isinstance(draw.mechanism, grouped.GroupedQuantile)]
-    beyond = max((-(-quantile.rank // quantile.row_weight) for quantile in quantiles if quantile.rank), default=0)
+    beyond, ties = 0, False
+    for draw in draws:
+        if isinstance(draw.mechanism, grouped.GroupedQuantile):
+            beyond = max(beyond, -(-draw.mechanism.rank // draw.mechanism.row_weight))
+            ties = ties or draw.mechanism.ties is not None
     if beyond:
         lines.append(
             f"MIN and MAX are quantiles, not the true extremes: about {beyond:,} rows lie beyond the value (with "
@@ -517,7 +518,7 @@ def _caveats(
         lines.append(f"at most {bounds.rows} different value{several} of each {unit} {are} counted in a group")
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
-    elif any(quantile.ties is not None for quantile in quantiles):
+    elif ties:
         lines.append(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"

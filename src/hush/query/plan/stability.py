@@ -118,7 +118,8 @@ from hush.query.types import Kind, Type
 MAX_ROWS = 2**20
 MAX_GROUPS = 2**20
 _INDEX = 2**51  # indices stay below this, where float64 counts every integer
-_FINE = 2**20
+FINE = 2**20
+"""Into how many parts a value is divided where units are weighted down."""
 _SPAN_OF_PRODUCTS = 2**29  # a factor of a product spans at most this, so that the product of two stays within 64 bits
 
 Matches = Callable[[Relation, Sequence[Expression]], int]
@@ -487,7 +488,7 @@ class Factor(Hashed):
         if first > last:
             first = last = round(lower / step)
         # weighted sums are truncated to whole steps: with finer steps that loses less
-        while weighted and 0 < last - first < _FINE and 2 * max(abs(first), abs(last)) <= _INDEX:
+        while weighted and 0 < last - first < FINE and 2 * max(abs(first), abs(last)) <= _INDEX:
             step, first, last = step / 2, 2 * first, 2 * last
         return cls(expression=expression, step=step, first=first, last=last)
 
@@ -517,15 +518,13 @@ class Factor(Hashed):
 @hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Hashed):
-    """The number of rows of the population, each counted ``times`` times."""
+    """The number of rows of the population, each counted ``times`` times.
+
+    A row is counted in small parts where units are weighted down by more rows than these.
+    """
 
     population: Population
     times: int = 1
-
-    @classmethod
-    def of(cls, population: Population, *, weighted: bool) -> Count:
-        """Return the count; in small parts of a row where units are ``weighted`` down by more rows than these."""
-        return cls(population=population, times=_FINE if weighted and not population.everything else 1)
 
     @property
     def bound(self) -> int:

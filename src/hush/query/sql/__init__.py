@@ -34,6 +34,7 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
+from hush.query.sql.allow_list import is_set
 from hush.query.sql.answers import asked
 from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
@@ -68,15 +69,16 @@ def resolve(
         # each rewriting runs only where its node occurs; most questions have none of them
         if exp.Pivot in classes:
             tree = without_pivots(tree)
-        tree = unqualified(tree, schema)
+        if any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
+            tree = unqualified(tree, schema)
         if exp.Join in classes:
             tree = with_plain_joins(tree, schema)
         if exp.Anonymous in classes:
             tree, ends = intervals(within_units(tree, schema.unit))
         answers = answers_of(tree, context, NO_PARTS)
-        _check_unused_parts(context)
+        if context.parts:
+            _check_unused_parts(context)
         question = asked(answers, context)
-    context.binder.check_all_used()
     return replace(question, intervals=ends, text=text + context.binder.written())
 
 
@@ -103,7 +105,6 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
             raise QuestionError(
                 "Rows of a release cannot be compared with an answer.", "Ask for it first, and write it."
             )
-        context.binder.check_all_used()
     if not private(table.relation):
         raise QuestionError("The question reads public tables only, which need no protection.", "Read them directly.")
     types = columns_of(table.relation)

@@ -85,7 +85,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "Time zones are not supported.",
         "Timestamps are taken as they are stored; move them: t + INTERVAL 2 HOUR.",
     ),
-    "Distinct": ("DISTINCT stands in COUNT, SUM, AVG, MIN and MAX alone.", "Write COUNT(DISTINCT x)."),
+    "Distinct": ("DISTINCT stands in COUNT, SUM, AVG, MIN and MAX alone.", "Leave DISTINCT out, or COUNT(DISTINCT x)."),
     "TableSample": ("TABLESAMPLE is not supported.", "A sample cannot be asked about; the whole table can."),
     "Tuple": (
         "Lists of expressions are not supported here.",

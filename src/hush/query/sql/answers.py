@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
 
 from hush.query.answers.tree import (
     AnswerColumnName,
@@ -20,34 +19,31 @@ from hush.query.answers.tree import (
     Composed,
     Computed,
     Matched,
-    Meanings,
     Qualified,
     Regrouped,
     Sorted,
     Stacked,
     Windowed,
-    meaning_of,
-    meanings,
-    walk,
+    columns_of,
+    null_of_null,
 )
 from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released, columns_in, with_columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
-from hush.query.relations import Named, pruned, sources, used, with_sources
+from hush.query.relations import Named, pruned, used, with_sources
 from hush.query.released import for_engine, noisy
-from hush.query.sql.dialects import notes_of
+from hush.query.sql.dialects import collation_notes
 from hush.query.sql.names import Answers, Context
 
-MOST_TABLES = 2000
 
-
-def level(question: Question, names: Sequence[str], context: Context) -> AnswerTable:
-    """Return the answer table of a question without outputs: its keys and aggregates, by these names.
+def level(question: Question, named: Sequence[Column], context: Context) -> AnswerTable:
+    """Return the answer table of a question without outputs: its keys and aggregates, in columns of these names.
 
     The question reads no other columns than it needs.
     """
+    names = [column.name for column in named]
     expressions: list[Expression | None] = [key for _, key in question.keys]
     released = [Released("key", index, key.type) for index, (_, key) in enumerate(question.keys)]
     for index, aggregate in enumerate(question.aggregates):
@@ -55,14 +51,15 @@ def level(question: Question, names: Sequence[str], context: Context) -> AnswerT
         released.append(Released("aggregate", index, aggregate.type))
     relation, outputs = pruned(question.relation, used(expressions)), tuple(zip(names, released, strict=True))
     question = replace(question, relation=relation, outputs=outputs)
-    question = replace(question, notes=notes_of(question, context.dialect))
+    if context.dialect == "tsql":
+        question = replace(question, notes=collation_notes(question))
     columns = [AnswerColumnName(name=name, type=r.type, noisy=r.source == "aggregate") for name, r in outputs]
     for number, known in enumerate(context.questions):
         # equal questions are asked, and paid for, once; names of outputs may differ
         if (known.relation, known.keys, known.aggregates) == (relation, question.keys, question.aggregates):
             columns = [replace(column, name=n) for column, (n, _) in zip(columns, known.outputs, strict=False)]
-            named = zip(names, (column.column for column in columns), strict=True)
-            return Computed(source=Asked(question=number, columns=tuple(columns)), columns=tuple(named))
+            renamed = zip(names, (column.column for column in columns), strict=True)
+            return Computed(source=Asked(question=number, columns=tuple(columns)), columns=tuple(renamed))
     context.questions.append(question)
     return Asked(question=len(context.questions) - 1, columns=tuple(columns))
 
@@ -72,50 +69,29 @@ def levels(
     sets: Sequence[tuple[int, ...]],
     columns: Sequence[Column],
     grouping: Sequence[str],
-    parts: Mapping[Call, Column],
     context: Context,
 ) -> AnswerTable:
     """Return the levels of ROLLUP, CUBE or GROUPING SETS, one below the other.
 
-    ``sets`` are the keys of each level, ``columns`` those of all keys and aggregates, ``grouping`` for each key the
-    column that says whether a row lacks it, and ``parts`` functions of these that an engine computes, as of texts: each
-    level has its own.
+    ``sets`` are the keys of each level, ``columns`` those of all keys and aggregates, and ``grouping`` for each key the
+    column that says whether a row lacks it.
     """
     keys = len(question.keys)
-    noisy = {column.name for column in columns[keys:]}
-    for part, column in parts.items():
-        noisy |= {column.name} if columns_in(part) & noisy else set()
     bits = [Column(name, constant(Fraction(0)).type) for name in grouping]
     stacked = [
-        AnswerColumnName(name=each.name, type=each.type, noisy=each.name in noisy)
-        for each in (*columns, *parts.values(), *bits)
+        AnswerColumnName(name=each.name, type=each.type, noisy=each in columns[keys:]) for each in (*columns, *bits)
     ]
     sources: list[AnswerTable] = []
     for key_set in sets:
         own = [columns[place] for place in (*key_set, *range(keys, len(columns)))]
-        names = [context.fresh(column.name) for column in own]
-        table = level(replace(question, keys=tuple(question.keys[key] for key in key_set)), names, context)
+        fresh = [Column(context.fresh(column.name), column.type) for column in own]
+        table = level(replace(question, keys=tuple(question.keys[key] for key in key_set)), fresh, context)
         # keys that are not in this level are NULL, as ROLLUP says
         meaning: dict[str, Expression] = {column.name: Literal(None, column.type) for column in columns[:keys]}
-        meaning |= {column.name: Column(name, column.type) for column, name in zip(own, names, strict=True)}
-        for part, column in parts.items():
-            meaning[column.name] = _at_level(part, meaning)
+        meaning |= {column.name: column_here for column, column_here in zip(own, fresh, strict=True)}
         meaning |= {name: constant(Fraction(int(key not in key_set))) for key, name in enumerate(grouping)}
         sources.append(Computed(source=table, columns=tuple((context.fresh(n), each) for n, each in meaning.items())))
     return Stacked(sources=tuple(sources), columns=tuple(stacked), levels=True)
-
-
-def _at_level(expression: Expression, meaning: Mapping[str, Expression]) -> Expression:
-    """Return an expression with the meaning of all columns in it, of which some may be NULL."""
-    if isinstance(expression, Column):
-        return meaning[expression.name]
-    if not isinstance(expression, Call):
-        return expression
-    arguments = tuple(_at_level(argument, meaning) for argument in expression.arguments)
-    strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
-    if strict and any(map(is_null, arguments)):
-        return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
-    return Call(expression.op, arguments, expression.type)
 
 
 def select_results(
@@ -129,7 +105,6 @@ def select_results(
 ) -> Answers:
     """Return the results of a SELECT: ORDER BY and LIMIT, and equal rows once if DISTINCT says so."""
     limit, offset = cut
-    table = within_limit(table)
     names: list[tuple[str, str]] = []
     columns: list[Named] = []
     for label, output in outputs:
@@ -147,13 +122,6 @@ def select_results(
     if order or limit is not None or offset:
         table = Sorted(source=table, order=order, limit=limit, offset=offset)
     return Answers(table if distinct else Computed(source=table, columns=tuple(columns)), names)
-
-
-def within_limit(table: AnswerTable) -> AnswerTable:
-    """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
-    if next(islice(walk(table), MOST_TABLES, None), None) is not None:
-        raise QuestionError(f"The question puts more than {MOST_TABLES:,} tables of answers together.", "Ask for less.")
-    return table
 
 
 def row_keys(table: AnswerTable) -> frozenset[str] | None:
@@ -194,8 +162,8 @@ def asked(answers: Answers, context: Context) -> Question | Composed:
         chosen |= not isinstance(table, Computed)
         table = table.source
     if context.awaited or cut_early or not isinstance(table, Asked):
-        table = _pushed_down(answers.table, context)[0]
-        awaited = tuple((_pushed_down(each, context)[0], column) for each, column in context.awaited)
+        table = _pushed_down(answers.table, context)
+        awaited = tuple((_pushed_down(each, context), column) for each, column in context.awaited)
         return Composed(
             data=context.schema.data,
             questions=tuple(context.questions),
@@ -222,47 +190,30 @@ def asked(answers: Answers, context: Context) -> Question | Composed:
     return replace(question, outputs=outputs, having=having, order=order, limit=limit, offset=offset)
 
 
-def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Meanings]:
-    """Return a table in which functions of texts and dates, and casts, are outputs of the questions themselves.
-
-    The second result is the meaning of its columns.
-    """
-    below = [_pushed_down(source, context) for source in sources(table)]
-    inside = [known for _, known in below]
-    outputs = {number: [output for _, output in each.outputs] for number, each in enumerate(context.questions)}
-    known = meanings(table, inside, outputs)
+def _pushed_down(table: AnswerTable, context: Context) -> AnswerTable:
+    """Return a table in which functions of texts and dates, and casts, are outputs of the questions themselves."""
+    table = with_sources(table, lambda source: _pushed_down(source, context))
+    if isinstance(table, Asked | Matched | Stacked):
+        return table
+    source: AnswerTable = table.source
+    columns: dict[Expression, Expression] = {}
 
     def pushed(expression: Expression) -> Expression:
-        """Return an expression over columns with functions for the engine replaced by outputs."""
+        """Return an expression over columns with functions for the engine replaced by columns of the source."""
+        nonlocal source
         if not isinstance(expression, Call):
             return expression
         if not for_engine(expression):
             return Call(expression.op, tuple(map(pushed, expression.arguments)), expression.type)
-        meanings_of_parts = list(meaning_of(expression, inside[0]).values())
-        meaning = meanings_of_parts[0] if len(meanings_of_parts) == 1 else None
-        reads = [node.question for source in sources(table) for node in walk(source) if isinstance(node, Asked)]
-        # a name of an output would not say which of two groups of one question is meant
-        if meaning is None or not meaning.always or noisy(meaning.expression) or reads.count(meaning.question) > 1:
-            raise QuestionError(
-                "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
-                "Compute it in the inner question, from its keys.",
-            )
-        number, output = meaning.question, meaning.expression
-        question = context.questions[number]
-        name = next((name for name, known in question.outputs if known == output), None)
-        if name is None:
-            name = context.fresh("output")
-            context.questions[number] = replace(question, outputs=(*question.outputs, (name, output)))
-        return Column(name, expression.type)
+        if expression not in columns:
+            source, columns[expression] = _with_column(source, expression, context)
+        return columns[expression]
 
-    changed = iter(below)
-    table = with_sources(table, lambda _: next(changed)[0])
     match table:
         case Qualified():
             table = replace(table, condition=pushed(table.condition))
         case Sorted():
-            order = tuple(replace(ordering, by=pushed(ordering.by)) for ordering in table.order)
-            table = replace(table, order=order)
+            table = replace(table, order=tuple(replace(each, by=pushed(each.by)) for each in table.order))
         case Computed():
             table = replace(table, columns=tuple((name, pushed(each)) for name, each in table.columns))
         case Windowed():
@@ -270,6 +221,62 @@ def _pushed_down(table: AnswerTable, context: Context) -> tuple[AnswerTable, Mea
         case Regrouped():
             keys = tuple((name, pushed(key)) for name, key in table.keys)
             table = replace(table, keys=keys, folds=tuple((name, fold.mapped(pushed)) for name, fold in table.folds))
-        case _:
-            pass
-    return table, known
+    return replace(table, source=source)
+
+
+def _with_column(table: AnswerTable, expression: Expression, context: Context) -> tuple[AnswerTable, Column]:
+    """Return a table with a further column, which a question computes from its keys."""
+    match table:
+        case Asked():
+            question = context.questions[table.question]
+            output = with_columns(expression, dict(question.outputs))
+            if not noisy(output):
+                name = next((name for name, known in question.outputs if known == output), context.fresh("output"))
+                if name not in dict(question.outputs):
+                    question = replace(question, outputs=(*question.outputs, (name, output)))
+                    context.questions[table.question] = question
+                computed = AnswerColumnName(name=name, type=expression.type, noisy=False)
+                others = tuple(other for other in table.columns if other != computed)
+                return replace(table, columns=(*others, computed)), computed.column
+        case Computed():
+            source, inner = table.source, _put_in(expression, dict(table.columns))
+            if isinstance(inner, Call):
+                source, inner = _with_column(source, inner, context)
+            column = Column(context.fresh("output"), expression.type)
+            return replace(table, source=source, columns=(*table.columns, (column.name, inner))), column
+        case Qualified() | Sorted() | Windowed():
+            source, column = _with_column(table.source, expression, context)
+            return replace(table, source=source), column
+        case Stacked():
+            sources_with, names = [], [column.name for column in table.columns]
+            for source in table.sources:
+                own = dict(zip(names, (column.column for column in columns_of(source)), strict=True))
+                sources_with.append(_with_column(source, with_columns(expression, own), context)[0])
+            computed = AnswerColumnName(name=context.fresh("output"), type=expression.type.or_null(), noisy=False)
+            return replace(table, sources=tuple(sources_with), columns=(*table.columns, computed)), computed.column
+        case Matched():
+            left, right = ({column.name for column in columns_of(side)} for side in (table.left, table.right))
+            # where an outer join leaves a row out, its columns are NULL, and so must be what is made of them
+            if columns_in(expression) <= left and (table.how != "full" or null_of_null(expression)):
+                source, column = _with_column(table.left, expression, context)
+                return replace(table, left=source), column
+            if columns_in(expression) <= right and (table.how == "inner" or null_of_null(expression)):
+                source, column = _with_column(table.right, expression, context)
+                return replace(table, right=source), column
+    raise QuestionError(
+        "A function of texts or dates, or a cast, of what was computed from several answers is not supported.",
+        "Compute it in the inner question, from its keys.",
+    )
+
+
+def _put_in(expression: Expression, meaning: Mapping[str, Expression]) -> Expression:
+    """Return an expression with the meaning of all columns in it, of which some may be NULL."""
+    if isinstance(expression, Column):
+        return meaning[expression.name]
+    if not isinstance(expression, Call):
+        return expression
+    arguments = tuple(_put_in(argument, meaning) for argument in expression.arguments)
+    strict = for_engine(expression) and expression.op not in {Op.LEAST, Op.GREATEST}
+    if strict and any(map(is_null, arguments)):
+        return Literal(None, expression.type.or_null())  # all of these are NULL of NULL
+    return Call(expression.op, arguments, expression.type)

@@ -10,11 +10,7 @@ expression has there, not by its values: ``100.0 * 1 / 3`` is 33.3. `number_type
 read, and the expression carries it (`Type.written`).
 
 BigQuery and Snowflake have clauses of their own for differential privacy, which are read here too
-(docs/migrating.md). ``contribution_bounds_per_group => (0, 9)`` clips the contribution of one unit to a group, which is
-asked here by aggregating within the unit first::
-
-    SELECT city, SUM(x, contribution_bounds_per_group => (0, 9)) AS s FROM t GROUP BY city
-    SELECT city, SUM(CLIP(s, 0, 9)) AS s FROM (SELECT id, city, SUM(x) AS s FROM t GROUP BY id, city) GROUP BY city
+(docs/migrating.md). Bounds on what one unit contributes to a group are asked here by aggregating within the unit first.
 
 Snowflake's ``DP_INTERVAL_LOW(alias)`` and ``DP_INTERVAL_HIGH(alias)`` are the ends of a result's error bar.
 """
@@ -570,10 +566,8 @@ def castable(node: exp.Expr, value: Expression, op: Op, dialect: str, *, noisy: 
     return value
 
 
-def notes_of(question: Question, dialect: str) -> tuple[str, ...]:
-    """Return notes on known differences from the dialect that are too common to refuse."""
-    if dialect != "tsql":
-        return ()
+def collation_notes(question: Question) -> tuple[str, ...]:
+    """Return a note on how SQL Server compares texts, which is too common to refuse."""
     read = [type_ for scan in scans(question.relation) for *_, type_ in scan.columns]
     if not any(type_.kind is Kind.TEXT for type_ in read):
         return ()

@@ -14,7 +14,6 @@ aggregate of the text.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -110,13 +109,25 @@ def is_aggregate(node: object) -> bool:
 
 
 def record_of(node: exp.Expr) -> AggregateFunction | None:
-    """Return the record of the aggregate that a node calls."""
+    """Return the record of the aggregate that a node calls, perhaps inside FILTER and OVER."""
+    while isinstance(node, exp.Filter | exp.Window):
+        node = node.this
     return _NAMES.get(str(node.this).upper()) if isinstance(node, exp.Anonymous) else _CLASSES.get(type(node))
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node aggregates rows anywhere inside, subqueries left aside."""
-    return is_aggregate(node) or (not isinstance(node, exp.Query) and any(map(has_aggregate, children(node))))
+    """Return whether a node aggregates rows anywhere inside, subqueries and what has OVER left aside."""
+    if isinstance(node, exp.Query):
+        return False
+    inside = children(node)
+    if isinstance(node, exp.Window):  # of what OVER belongs to, the arguments alone
+        function = node.this
+        inside.remove(function)
+        if isinstance(function, exp.Filter):
+            inside.append(function.expression)
+            function = function.this
+        inside += children(function)
+    return is_aggregate(node) or any(map(has_aggregate, inside))
 
 
 def has_window(node: exp.Expr) -> bool:
@@ -124,7 +135,7 @@ def has_window(node: exp.Expr) -> bool:
     return isinstance(node, exp.Window) or (not isinstance(node, exp.Query) and any(map(has_window, children(node))))
 
 
-def arguments_of(node: exp.Expr, slots: tuple[str, ...], count: int) -> list[exp.Expr]:
+def arguments_of(node: exp.Expr, count: int, slots: tuple[str, ...] = ("this", "expression")) -> list[exp.Expr]:
     """Return the arguments of a call, which stand in these slots of its node, and must be of this number."""
     if isinstance(node, exp.Anonymous):
         only(node, "this", "expressions")
@@ -139,17 +150,6 @@ def arguments_of(node: exp.Expr, slots: tuple[str, ...], count: int) -> list[exp
     return arguments
 
 
-def aggregate_arguments(node: exp.Expr, count: int) -> list[exp.Expr]:
-    """Return the arguments of an aggregate, without DISTINCT."""
-    arguments = arguments_of(node, ("this", "expression"), count)
-    if arguments and isinstance(arguments[0], exp.Distinct):
-        raise QuestionError(
-            f"DISTINCT is supported in COUNT, SUM, AVG, MIN and MAX, of one argument; got {shown(node)}.",
-            "Leave DISTINCT out, or count how many values there are: COUNT(DISTINCT x).",
-        )
-    return arguments
-
-
 @cache
 def template(text: str) -> exp.Expr:
     """Return the syntax tree of the definition of a function or aggregate; cached."""
@@ -158,17 +158,8 @@ def template(text: str) -> exp.Expr:
 
 def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
     """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
-    record = record_of(innermost(node))
-    if record is None or not record.rewrite:
-        return None
-    return put_into(record.rewrite, record.parameters, node)
-
-
-def innermost(node: exp.Expr) -> exp.Expr:
-    """Return the call inside FILTER and OVER."""
-    while isinstance(node, exp.Filter | exp.Window):
-        node = node.this
-    return node
+    record = record_of(node)
+    return put_into(record.rewrite, record.parameters, node) if record is not None and record.rewrite else None
 
 
 def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.Expr:
@@ -177,7 +168,7 @@ def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.
     while isinstance(inner, exp.Filter | exp.Window):
         around.append(inner)
         inner = inner.this
-    arguments = dict(zip(parameters, aggregate_arguments(inner, len(parameters)), strict=True))
+    arguments = dict(zip(parameters, arguments_of(inner, len(parameters)), strict=True))
     text = shown(node)
 
     def put_in(child: exp.Expr) -> exp.Expr:
@@ -422,7 +413,7 @@ def _call(to: Converter, node: exp.Expr) -> Expression:
 @_reads(*(key for key in _REWRITTEN if not isinstance(key, str)))
 def _rewritten(to: Converter, node: exp.Expr) -> Expression:
     rewrite = _REWRITTEN[str(node.this).upper() if isinstance(node, exp.Anonymous) else type(node)]
-    nodes = arguments_of(node, rewrite.slots, len(rewrite.parameters))
+    nodes = arguments_of(node, len(rewrite.parameters), rewrite.slots)
     arguments = {name: to.convert(argument) for name, argument in zip(rewrite.parameters, nodes, strict=True)}
     return _Template(to.context, arguments).convert(template(rewrite.text))
 
@@ -846,12 +837,9 @@ def _bucket(to: Converter, node: exp.DateBin) -> Expression:
         width = exp.Interval(this=width.this)
     unit = None
     if isinstance(width, exp.Interval):
-        months, days, microseconds = interval_parts(to, width)
-        wanted = months, dt.timedelta(days=days, microseconds=microseconds)
-        for name, (component, size) in UNITS.items():
-            one = [size if index == component else 0 for index in range(3)]
-            if wanted == (one[0], dt.timedelta(days=one[1], microseconds=one[2])):
-                unit = name
+        parts = interval_parts(to, width)
+        units = {tuple(size * (index == place) for index in range(3)): name for name, (place, size) in UNITS.items()}
+        unit = units.get(parts)
     if unit is None:
         raise QuestionError(
             f"{shown(node)} has buckets of another width than one {', '.join(UNITS)}.",

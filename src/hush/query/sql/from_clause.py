@@ -119,7 +119,7 @@ def part_of(node: exp.Table, parts: Parts) -> Part | None:
 def from_clause(select: exp.Select, context: Context, parts: Parts) -> Scope:
     """Return the scope of a SELECT: its sources, joined and filtered."""
     scope, conditions = from_items(select, context, parts)
-    return filtered(scope, conditions, context)
+    return filtered(scope, conditions, context) if conditions else scope
 
 
 def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scope, list[exp.Expr]]:
@@ -364,12 +364,6 @@ def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = 
                 "Keep them in a subquery that is aggregated: FROM (SELECT DISTINCT ON …).",
             )
         only(select.args["distinct"])
-    if not qualify and (is_set(select.args.get("qualify")) or is_set(select.args.get("windows"))):
-        raise QuestionError("Window functions and QUALIFY are not supported.", "Use GROUP BY and HAVING.")
-    if is_set(select.args.get("into")):
-        raise QuestionError("SELECT INTO is not supported; hush changes no data.")
-    if is_set(select.args.get("sample")):
-        raise QuestionError("TABLESAMPLE is not supported.", "A sample cannot be asked about; the whole table can.")
     only(select, *_CLAUSES, *(["distinct"] if distinct else []), *(["qualify", "windows"] if qualify else []))
     if not select.expressions:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
@@ -489,16 +483,11 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
 
 def _of_different_units(word: str, context: Context) -> QuestionError:
     """Return the refusal of a UNION, INTERSECT or EXCEPT without the unit: a row that is left would be of several."""
-    unit = context.schema.unit
-    hint = "To count different values write COUNT(DISTINCT x); with UNION, over UNION ALL."
-    if unit is not None:
-        hint = f"For each {unit}'s rows apart select {unit} in every part; that counts a row of two of them twice. "
-        hint += (
-            "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
-            if word == "UNION"
-            else "To count different values of all, ask for each side's values with their counts, GROUP BY x, and "
-            "compare them."
-        )
+    hint = "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
+    if word != "UNION":
+        hint = "To count values ask for each side's with their counts, GROUP BY x, and compare them."
+    if (unit := context.schema.unit) is not None:
+        hint += f" For each {unit}'s rows apart, where a row of two of them counts twice, select {unit} in every part."
     return QuestionError(f"{word} would make one row of equal rows of different units.", hint)
 
 

@@ -41,7 +41,7 @@ from hush.query.relations import (
 )
 from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, nearest, only, refuse, shown
 from hush.query.sql.dialects import meant
-from hush.query.sql.expressions import QUANTILES, Converter, Rows, aggregate_arguments, has_aggregate, record_of
+from hush.query.sql.expressions import QUANTILES, Converter, Rows, arguments_of, has_aggregate, record_of
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
 from hush.query.sql.windows import Windows, spread
 from hush.query.types import Kind, Type
@@ -251,7 +251,7 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
         only(argument, "expressions")
         kind, node = _OF_DISTINCT[kind], node.copy()
         node.set("this", argument.expressions[0])  # itself and no copy, for it learns its type
-    arguments = list(map(rows.convert, aggregate_arguments(node, record.arity)))
+    arguments = list(map(rows.convert, arguments_of(node, record.arity)))
     if record.of_booleans:
         arguments = [call(Op.TO_INTEGER, a) if a.type.kind is Kind.BOOLEAN else a for a in arguments]
     return _untyped(kind=kind, arguments=tuple(arguments))

@@ -311,8 +311,6 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
 
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
-    if not any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
-        return tree
     tree = tree.copy()
     catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if is_set(node.args.get("catalog"))]
     if len({identifier(node.args["catalog"]).casefold() for node in catalogued}) == 1:

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from operator import attrgetter, itemgetter
 
 from sqlglot import exp
 
@@ -28,17 +29,16 @@ from hush.query.answers.tree import (
     Windowed,
     columns_of,
     noisy_names,
+    within_limit,
 )
 from hush.query.errors import QuestionError
-from hush.query.expressions import Call, Column, Expression, Literal, Op, columns_in
+from hush.query.expressions import Column, Expression, Literal, Op, columns_in
 from hush.query.functions import call, constant
 from hush.query.question import Aggregate, Ordering, Question
 from hush.query.relations import Named, Relation, Scan, scans, used
-from hush.query.released import for_engine
 from hush.query.schema import Schema
 from hush.query.sql.allow_list import (
     STATEMENTS,
-    children,
     column_name,
     identifier,
     is_set,
@@ -46,8 +46,8 @@ from hush.query.sql.allow_list import (
     refuse,
     shown,
 )
-from hush.query.sql.answers import level, levels, row_keys, select_results, within_limit
-from hush.query.sql.expressions import Converter, Rows, has_aggregate, is_aggregate
+from hush.query.sql.answers import level, levels, row_keys, select_results
+from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
     check_select,
@@ -107,7 +107,7 @@ def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
     if _reads_answers(node, context, parts):
         return True
     grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
-    if not grouped and not any(map(_aggregates_outside_windows, node.expressions)):
+    if not grouped and not any(map(has_aggregate, node.expressions)):
         return False
     rows = Rows(context, from_clause(node, context, parts))
     lists = grouping_sets(node, projections(node), rows)
@@ -131,19 +131,6 @@ def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
     return not any(from_item(source, trial, parts).private for source in others)
 
 
-def _aggregates_outside_windows(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Query):
-        return False
-    if isinstance(node, exp.Window):
-        aggregate = node.this
-        outside = [child for child in children(node) if child is not aggregate]
-        if isinstance(aggregate, exp.Filter):
-            outside.append(aggregate.expression)
-            aggregate = aggregate.this
-        return any(map(_aggregates_outside_windows, (*outside, *children(aggregate))))
-    return is_aggregate(node) or any(map(_aggregates_outside_windows, children(node)))
-
-
 # SELECT
 
 
@@ -164,7 +151,6 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     if node.args.get("distinct") is not None:
         select, distinct = _without_distinct(node, over_answers=over_answers)
     check_select(select, qualify=True)
-    _check_outputs(len(select.expressions))
     windows = Windows(select, context, parts)
     names: _OverRows | _Regrouping | _Released
     if over_answers:
@@ -174,14 +160,11 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         if where is not None:
             table = Qualified(source=values.beside(table), condition=where)
         items = expanded(select, scope)
-        _check_outputs(len(items))
         grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-        if grouped or any(_aggregates_outside_windows(item.node) for item in items):
+        if grouped or any(has_aggregate(item.node) for item in items):
             names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
         else:
             names = _OverRows(context, scope, windows)
-        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
-        table = names.table(table) if isinstance(names, _Regrouping) else table
     else:
         scope = from_clause(select, context, parts)
         if not scope.private:
@@ -191,28 +174,12 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
             )
         items = projections(select)
         names = _Released(select, items, Rows(context, scope), windows)
-        outputs, having, qualify, order = _clauses_of(select, items, names, windows)
-        table = names.table([*(output for _, output in outputs), having, qualify, *(each.by for each in order)])
-    # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
-    if windows.asked:
-        table = windows.beside(table)
-    if having is not None:
-        table = Qualified(source=table, condition=having)
-    if windows.made:
-        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
-    if qualify is not None:
-        table = Qualified(source=table, condition=qualify)
-    return select_results(table, outputs, order, _cut(select, names), context, distinct=distinct)
-
-
-def _clauses_of(
-    select: exp.Select, items: Sequence[Projection], names: _OverRows | _Regrouping | _Released, windows: Windows
-) -> tuple[list[Named], Expression | None, Expression | None, tuple[Ordering, ...]]:
-    """Return the results of a SELECT, and HAVING, QUALIFY and ORDER BY; its names note all aggregates and windows."""
+    if len(items) > MAX_OUTPUTS:
+        raise QuestionError(f"The question has {len(items)} results; the limit is {MAX_OUTPUTS}.")
+    # all expressions first: they note which aggregates and windows there are. A result may name earlier ones; over
+    # answers without GROUP BY, any other
     aliases = {item.name.casefold(): item.node for item in items if item.named}
-    # a result may name earlier ones; over answers without GROUP BY, any other
-    if isinstance(names, _OverRows):
-        names.aliases = aliases
+    names.aliases = aliases if isinstance(names, _OverRows) else {}
     outputs: list[Named] = []
     for item in items:
         outputs.append((item.name, names.convert(item.node)))
@@ -225,8 +192,22 @@ def _clauses_of(
     if len(windows.made) > before or used([having]) & set(windows.made.values()):
         raise QuestionError("HAVING comes before window functions.", "Write QUALIFY in place of HAVING.")
     qualify = names.condition_of(select, "qualify")
-    names.aliases_first = True
-    return outputs, having, qualify, _ordered(select, items, names)
+    order = _ordered(select, items, names)
+    limit, offset = _rows_of(select.args.get("limit"), names), _rows_of(select.args.get("offset"), names)
+    if isinstance(names, _Released):
+        table = names.table(outputs, [having, qualify], order)
+    elif isinstance(names, _Regrouping):
+        table = names.table(table)
+    # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
+    if windows.asked:
+        table = windows.beside(table)
+    if having is not None:
+        table = Qualified(source=table, condition=having)
+    if windows.made:
+        table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
+    if qualify is not None:
+        table = Qualified(source=table, condition=qualify)
+    return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -266,11 +247,6 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
     return plain, False
 
 
-def _check_outputs(count: int) -> None:
-    if count > MAX_OUTPUTS:
-        raise QuestionError(f"The question has {count} results; the limit is {MAX_OUTPUTS}.")
-
-
 def check_rows_as_units(relation: Relation, schema: Schema) -> None:
     """Refuse to read a table twice in which every row is a unit: the two copies of a row would pass for two units."""
     read: set[str] = set()
@@ -305,16 +281,16 @@ class _Released(Grouped):
         self._aggregates: dict[Aggregate, Column] = {}
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
-        self._parts: dict[Call, Column] = {}
-        """Where there are several, functions that an engine computes."""
         if self._sets is None:
             self._columns = [Column(self.context.fresh(name), key.type) for name, key in self._named_keys]
         else:
             self._columns = [Column(self.context.fresh(name), key.type.or_null()) for name, key in self._named_keys]
             self._grouping = [self.context.fresh("grouping") for _ in self.keys]
 
-    def table(self, expressions: Sequence[Expression | None]) -> AnswerTable:
-        """Return the table of what is released; the expressions of the question read no other columns.
+    def table(
+        self, outputs: Sequence[Named], conditions: list[Expression | None], order: Sequence[Ordering]
+    ) -> AnswerTable:
+        """Return the table of what is released; all that the question computes reads no other columns.
 
         From there on everything is as over answers. So a question without an aggregate or key is refused here, and so
         is one whose results would read a column of rows.
@@ -323,10 +299,12 @@ class _Released(Grouped):
             raise _no_aggregate()
         relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
         check_rows_as_units(relation, self.context.schema)
-        computed = [*self._parts.values(), *(column for _, column in self.windows.asked.values())]
-        names = {column.name for column in (*columns, *computed)}.union(self._grouping, self.windows.made.values())
-        of_windows = [expression for window in self.windows.made for expression in window.expressions]
-        if used([*expressions, *of_windows]) - names:
+        expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
+        for window in self.windows.made:
+            expressions += window.expressions
+        computed = [*columns, *map(itemgetter(1), self.windows.asked.values())]
+        known = {*map(attrgetter("name"), computed), *self._grouping, *self.windows.made.values()}
+        if used(expressions) - known:
             raise QuestionError("The question would show columns of rows.")  # cannot happen; nothing may depend on that
         question = Question(
             data=self.context.schema.data,
@@ -336,17 +314,8 @@ class _Released(Grouped):
             outputs=(),
         )
         if self._sets is None:
-            return level(question, [column.name for column in columns], self.context)
-        return levels(question, self._sets, columns, self._grouping, self._parts, self.context)
-
-    def convert(self, node: object) -> Expression:
-        """Return an expression over released columns; with several lists of keys, an engine's functions are columns."""
-        expression = super().convert(node)
-        if self._sets is None or not isinstance(expression, Call) or not for_engine(expression):
-            return expression
-        if expression not in self._parts:
-            self._parts[expression] = Column(self.context.fresh("part"), expression.type.or_null())
-        return self._parts[expression]
+            return level(question, columns, self.context)
+        return levels(question, self._sets, columns, self._grouping, self.context)
 
     def key(self, index: int) -> Expression:
         return self._columns[index]
@@ -397,14 +366,10 @@ def _keys(
         expression = None if unit else rows.convert(node)
         if expression is None or rows.context.is_link(expression):
             text = shown(node)
-            what = (
-                f"the unit, {text}, would give an answer about each individual."
-                if unit
-                else f"{text}, a key that belongs to one unit, would give an answer about each of them."
-            )
+            what = f"the unit, {text}," if unit else f"{text}, a key that belongs to one unit,"
             inner = f"(SELECT {text}, COUNT(*) AS n … GROUP BY {text}) AS t"
             raise QuestionError(
-                f"Grouping by {what}",
+                f"Grouping by {what} would give an answer about each individual.",
                 f"Individuals are never shown. Aggregate their numbers: SELECT AVG(CLIP(n, 0, 20)) FROM {inner}.",  # noqa: S608
             )
         if not columns_in(expression):
@@ -483,7 +448,7 @@ class _Regrouping(Grouped):
 
 
 def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _OverRows) -> tuple[Ordering, ...]:
-    """Return ORDER BY; in it a number is a result, and ALL every result in turn."""
+    """Return ORDER BY; in it a number is a result, ALL every result in turn, and results are named before columns."""
     clause = query.args.get("order")
     if clause is None:
         return ()
@@ -506,15 +471,10 @@ def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _Ov
     return tuple(orderings)
 
 
-def _cut(query: exp.Query, names: Converter) -> tuple[int | None, int]:
-    """Return LIMIT, if there is one, and OFFSET."""
-    clauses = (query.args.get(name) for name in ("limit", "offset"))
-    limit, offset = (None if clause is None else _rows_of(clause, names) for clause in clauses)
-    return limit, offset or 0
-
-
-def _rows_of(clause: exp.Expr, names: Converter) -> int:
+def _rows_of(clause: exp.Expr | None, names: Converter) -> int | None:
     """Return the number of rows that LIMIT, OFFSET, FETCH FIRST 3 ROWS ONLY or FETCH FIRST ROW ONLY names."""
+    if clause is None:
+        return None
     if isinstance(options := clause.args.get("limit_options"), exp.LimitOptions):
         only(options, "rows")
     only(clause, "direction", "count", "expression", "limit_options")
@@ -612,18 +572,14 @@ def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
     columns = [exp.column(exp.to_identifier(name, quoted=True), table=alias.copy()) for name in names]
     # a question needs a private table; with public keys alone it costs nothing (`at_price`)
     private = next(table.name for table in context.schema.tables.values() if not table.public)
-    rows = exp.Table(
-        this=exp.to_identifier(private, quoted=True), alias=exp.TableAlias(this=exp.to_identifier("_rows"))
-    )
-    # all columns, so that rows which agree on those that are read stay apart; after LEFT JOIN NULL is a key, too, and
-    # the row of NULLs alone that it adds is left out
-    keys = exp.Select(expressions=columns, group=exp.Group(expressions=[column.copy() for column in columns]))
-    keys.set("from_", exp.From(this=rows))
+    rows = exp.alias_(exp.Table(this=exp.to_identifier(private, quoted=True)), "_rows", table=True)
     public = node.copy()
     public.set("alias", exp.TableAlias(this=alias.copy()))
-    keys.set("joins", [exp.Join(this=public, side="LEFT", on=exp.true())])
-    keys.set("having", exp.Having(this=exp.or_(*(column.copy().is_(exp.null()).not_() for column in columns))))
-    return exp.Subquery(this=keys, alias=exp.TableAlias(this=alias))
+    # all columns, so that rows which agree on those that are read stay apart; after LEFT JOIN NULL is a key, too, and
+    # the row of NULLs alone that it adds is left out
+    keys = exp.select(*columns).from_(rows).join(public, on=exp.true(), join_type="LEFT").group_by(*columns)
+    keys = keys.having(exp.or_(*(column.is_(exp.null()).not_() for column in columns)))
+    return keys.subquery(exp.TableAlias(this=alias))
 
 
 def _joined(
@@ -657,6 +613,7 @@ def _joined(
         table = Matched(left=joined, right=table, on=tuple((b, a) for a, b in pairs), how="left")
     else:
         table = Matched(left=table, right=joined, on=tuple(pairs), how=side.lower() or "inner")
+    table = within_limit(table)
     for test in further:
         table = Qualified(source=table, condition=test)
     return table, replace(beside(first, second, scan_of(table), condition, side), settled=True)
@@ -692,8 +649,8 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
-        order, (limit, offset) = _ordered(query, items, rows), _cut(query, rows)
-        union.table = Sorted(source=union.table, order=order, limit=limit, offset=offset)
+        limit, offset = _rows_of(query.args.get("limit"), rows), _rows_of(query.args.get("offset"), rows)
+        union.table = Sorted(source=union.table, order=_ordered(query, items, rows), limit=limit, offset=offset or 0)
     return union
 
 

@@ -368,19 +368,13 @@ def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -
         )
     if inner.condition.on_unit:
         return
+    hint = f"Only rows of the same unit can be looked for, WHERE inner.{unit} = outer.{unit}: that is another question."
     if isinstance(node, exp.Subquery):
-        own = unit or "unit"
         hint = (
             "Ask for the numbers first, with GROUP BY key, and write them: WHERE x > CASE key WHEN 'a' THEN 42 WHEN "
-            f"'b' THEN 43 END. What the same unit's rows say is asked with WHERE inner.{own} = outer.{own}, which is "
-            "another question."
+            f"'b' THEN 43 END. {hint}"
         )
-    elif unit:
-        hint = (
-            f"Only rows of the same unit can be looked for, WHERE inner.{unit} = outer.{unit}: that is another "
-            "question."
-        )
-    else:
+    elif unit is None:
         hint = NO_WAY
     raise QuestionError(
         f"A subquery over other units' rows would let one unit change what others count for; got {shown(node)}.", hint

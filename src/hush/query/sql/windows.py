@@ -17,14 +17,14 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from hush.query.answers.tree import RANKS, AnswerTable, Computed, Matched, Window, columns_of
+from hush.query.answers.tree import RANKS, AnswerTable, Computed, Matched, Window, columns_of, within_limit
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
-from hush.query.question import Ordering
+from hush.query.question import AggregateKind, Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
 from hush.query.sql.dialects import meant
-from hush.query.sql.expressions import Rows, innermost, put_into
+from hush.query.sql.expressions import Rows, put_into, record_of, rewritten_aggregate
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
@@ -145,21 +145,17 @@ def unfiltered(node: exp.Expr) -> exp.Expr:
     return plain
 
 
-_VARIANCE = "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))"
-_POPULATION = "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))"
-_SPREAD: dict[type[exp.Expr], str] = {
-    exp.Variance: _VARIANCE,
-    exp.VariancePop: _POPULATION,
-    exp.Stddev: f"SQRT({_VARIANCE})",
-    exp.StddevSamp: f"SQRT({_VARIANCE})",
-    exp.StddevPop: f"SQRT({_POPULATION})",
+_SPREAD = {
+    AggregateKind.VARIANCE: "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))",
+    AggregateKind.VARIANCE_POPULATION: "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))",
 }
 
 
 def spread(node: exp.Expr) -> exp.Expr | None:
-    """Return a variance or standard deviation as a function of sums; None for other aggregates."""
-    definition = _SPREAD.get(type(innermost(node)))
-    return None if definition is None else exp.Paren(this=put_into(definition, ["x"], node))
+    """Return a variance as a function of sums; None for other aggregates."""
+    record = record_of(node)
+    definition = None if record is None or record.kind is None else _SPREAD.get(record.kind)
+    return None if definition is None else put_into(definition, ["x"], node)
 
 
 # Over answers
@@ -175,7 +171,6 @@ class Windows:
     made: dict[Window, str] = field(default_factory=dict)
     asked: dict[str, tuple[AnswerTable, Column]] = field(default_factory=dict)
     """By its text, the answer to each subquery that stands for a value."""
-    _inside: bool = False
 
     def value(self, node: exp.Subquery) -> Expression:
         """Return the column that a subquery beside answers becomes."""
@@ -192,20 +187,16 @@ class Windows:
     def beside(self, table: AnswerTable) -> AnswerTable:
         """Return a table of answers with the values of all subqueries in every row."""
         for values, _ in self.asked.values():
-            table = Matched(left=table, right=values, on=(), how="inner")
+            table = within_limit(Matched(left=table, right=values, on=(), how="inner"))
         return table
 
     def column(self, node: exp.Window, convert: Convert) -> Expression:
         """Return the column that a window function becomes."""
-        if (sums := spread(node)) is not None:
+        if (sums := rewritten_aggregate(node) or spread(node)) is not None:
             return convert(sums)
-        if self._inside:
+        if any(inner is not node for inner in node.find_all(exp.Window)):
             raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
-        self._inside = True
-        try:
-            window = self._window(node, convert)
-        finally:
-            self._inside = False
+        window = self._window(node, convert)
         name = self.made.get(window) or self.context.fresh("window")
         self.made[window] = name
         return meant(node, Column(name, window.type), self.context.dialect)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
@@ -17,16 +15,16 @@ from hush.server.auth.oidc import CALLBACK
 from hush.server.auth.people import SCOPES, Person
 from hush.server.errors import ForbiddenError, SignInError, TooManyError, UnknownPlaceError
 from hush.server.pages.layout import draw, show
-from hush.server.rate_limits import Rate, address_block
+from hush.server.rate_limits import Rate
 from hush.server.routes import ANYBODY, SIGNED_IN, Routes, Visit
 
 ROUTES = Routes()
 
 
 @ROUTES.page("GET /sign-in", ANYBODY)
-async def sign_in_page(visit: Visit) -> Response:
-    """Show the form."""
-    return draw(visit, "sign_in.html", message="", oidc=visit.service.oidc is not None)
+async def sign_in_page(visit: Visit, message: str = "") -> Response:
+    """Show the form, with the reason of a failure."""
+    return draw(visit, "sign_in.html", 401 if message else 200, message=message, oidc=visit.service.oidc is not None)
 
 
 @ROUTES.page("POST /sign-in", ANYBODY)
@@ -34,30 +32,25 @@ async def sign_in(visit: Visit) -> Response:
     """Sign somebody in by name, password and code; all failures look alike and take alike."""
     form = await visit.fields()
     name, password, code = form["name"][:200], form["password"], form["code"]
-    mark, rates = visit.people.familiar(name), visit.service.rates
-    with _noting(visit, name):
-        browser_mark = sessions.BROWSER_MARK.read(visit.request, visit.settings)
-        if mark and hmac.compare_digest(browser_mark.encode(), mark.encode()):
-            # Nobody's guesses keep out a browser in which that name has signed in before: it has attempts of its own.
-            rates.check(Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{name} {mark}")
-        else:
-            address = address_block(visit.address)
-            rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, address)
-            rates.check(Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{address} {name}")
-            rates.check(Rate.SIGN_INS_OF_A_NAME, name)
+    mark, browser_mark = visit.people.familiar(name), sessions.BROWSER_MARK.read(visit.request, visit.settings)
+    if mark and hmac.compare_digest(browser_mark.encode(), mark.encode()):
+        # Nobody's guesses keep out a browser in which that name has signed in before: it has attempts of its own.
+        _count_attempt(visit, Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{name} {mark}", name)
+    else:
+        _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address, name)
+        _count_attempt(visit, Rate.SIGN_INS_OF_A_NAME_FROM_AN_ADDRESS, f"{visit.address} {name}", name)
+        _count_attempt(visit, Rate.SIGN_INS_OF_A_NAME, name, name)
     person = await asyncio.to_thread(visit.people.check_password, name, password)
     if person is None or not _right_code(visit, person, code):
         visit.note_failure("password" if person is None else "code", name)
-        message = "Name, password or code are not right."
-        return draw(visit, "sign_in.html", 401, message=message, oidc=visit.service.oidc is not None)
+        return await sign_in_page(visit, "Name, password or code are not right.")
     return sessions.BROWSER_MARK.set(_begin(visit, person), visit.people.familiar(name), visit.settings)
 
 
-@contextmanager
-def _noting(visit: Visit, name: str = "") -> Iterator[None]:
-    """Count an attempt that a rate limit refuses among the failed sign-ins."""
+def _count_attempt(visit: Visit, rate: Rate, key: str, name: str = "") -> None:
+    """Count an attempt to sign in; one that is refused, because it comes too soon, is a failed one."""
     try:
-        yield
+        visit.service.rates.check(rate, key)
     except TooManyError:
         visit.note_failure("too many", name)
         raise
@@ -83,8 +76,7 @@ async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     """Send a browser to the OpenID provider."""
     if visit.service.oidc is None:
         raise UnknownPlaceError
-    with _noting(visit):
-        visit.service.rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
+    _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
     provider_url, browser = await asyncio.to_thread(visit.service.oidc.begin, visit.service.flows, link)
     if link:  # a form must not lead to another site, so says the content security policy: people click once more
         response = draw(visit, "welcome.html", message="", oidc=True, place=provider_url)
@@ -99,14 +91,13 @@ async def back_from_elsewhere(visit: Visit) -> Response:
     provider, flows = visit.service.oidc, visit.service.flows
     if provider is None:
         raise UnknownPlaceError
-    with _noting(visit):
-        visit.service.rates.check(Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
+    _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
     query, browser = dict(visit.query), sessions.FLOW.read(visit.request, visit.settings)
     try:
         person = await asyncio.to_thread(provider.sign_in, flows, visit.people, query, browser)
     except SignInError as error:
         visit.note_failure("oidc", "")
-        response = draw(visit, "sign_in.html", 401, message=str(error), oidc=True)
+        response = await sign_in_page(visit, str(error))
     else:
         response = _begin(visit, person)
     return sessions.FLOW.delete(response, visit.settings)
@@ -122,8 +113,7 @@ async def welcome_page(visit: Visit) -> Response:
 async def welcome(visit: Visit) -> Response:
     """Sign somebody in by a one-time link, or have it bind the account that they have at the OpenID provider."""
     secret = visit.path["secret"]
-    with _noting(visit):
-        visit.service.rates.check(Rate.WELCOMES, visit.address)
+    _count_attempt(visit, Rate.WELCOMES, visit.address)
     if (await visit.fields())["with"] == "oidc":
         return await sign_in_elsewhere(visit, secret)
     person = visit.people.use_link(secret)

@@ -112,7 +112,7 @@ async def compare_page(visit: Visit) -> Response:
         if number is not None:
             try:
                 answers.append(await visit.answer(number))
-            except (UnknownPlaceError, LedgerError):
+            except LedgerError:
                 problem = {"text": f"There is no answer of yours under receipt {number}.", "pointer": ""}
     pair = answers if len(answers) == 2 else []
     charges = [charge for charge in await visit.history(_RECENT) if charge["outcome"] in _PAID]

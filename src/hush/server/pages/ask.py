@@ -31,7 +31,6 @@ from starlette.responses import RedirectResponse, Response
 from hush.core import HushError, exact
 from hush.core.format import figure, percent
 from hush.curator.answer import Answer
-from hush.curator.catalogue import quoted
 from hush.curator.curator import Curator
 from hush.curator.explanation import Explanation
 from hush.ledger.budgets import price, takes
@@ -43,7 +42,7 @@ from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
 from hush.server.pages.layout import data_set_named, show
-from hush.server.pages.tables import choices, example_columns
+from hush.server.pages.tables import choices
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit
 from hush.utility import posterior
@@ -75,6 +74,8 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
             preview = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: before(curator, question, *terms))
         except HushError as refusal:
             error = error or refusal
+    tables = [table for table in data_set["tables"] if not table["public"]] if data_set else []
+    examples = tables[0]["examples"] if tables else []
     # the ε above which a question waits for the owner
     ask_first = await visit.with_policy(
         lambda opened: getattr(opened.policy.analysts.get(visit.name), "ask_first", None)
@@ -90,8 +91,8 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         known=preview,
         prices=json.dumps(script, ensure_ascii=False) if script else "",
         dummy="" if preview is None else _dummy(preview),
-        examples=_examples(data_set),
-        builders=[choices(table) for table in data_set["tables"] if not table["public"]] if data_set else [],
+        examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
+        builders=list(map(choices, tables)),
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,
         ask_first="" if ask_first is None else figure(ask_first, exact=True),
@@ -134,22 +135,6 @@ async def try_out(visit: Visit) -> Response:
     epsilon, data = form["epsilon"].strip() or "0.1", form["data"] or None
     answer = await visit.dummy(question=form["q"], rate=Rate.TRIES, epsilon=epsilon, data=data)
     return await ask_page(visit, tried=answer)
-
-
-def _examples(data_set: dict[str, Any] | None) -> list[str]:
-    """Return three questions that this schema can answer."""
-    if (columns := example_columns(data_set)) is None:
-        return []
-    name, keys, numbers, times = columns
-    questions = []
-    if keys:
-        questions.append(f"SELECT {keys[-1]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {keys[-1]}")
-    if numbers:
-        by, group = (f"{keys[0]}, ", f"\nGROUP BY {keys[0]}") if keys else ("", "")
-        questions.append(f"SELECT {by}AVG({numbers[-1]}) AS mean\nFROM {name}{group}")
-    if days := [quoted(column["name"]) for column in times if column["type"] == "date" and column.get("lower")]:
-        questions.append(f"SELECT DATE_TRUNC('month', {days[0]}) AS month, COUNT(*) AS n\nFROM {name}\nGROUP BY month")
-    return [*questions, f"SELECT COUNT(*) AS n\nFROM {name}"][:3]
 
 
 # before you spend

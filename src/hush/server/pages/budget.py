@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from hush.core import HushError, exact
 from hush.core.format import figure, percent, visible
 from hush.curator.curator import Curator
+from hush.curator.explanation import figures
 from hush.ledger import AccountView, Actor, ParkedQuestion, Role
 from hush.query.types import Kind
 from hush.report import files
@@ -186,18 +187,16 @@ def _shown(request: ParkedQuestion, pages: Mapping[str, str] = MappingProxyType(
 def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView], *, explain: bool) -> dict[str, Any]:
     """Return the figures for an owner's decision: the present budget, and the share and errors of a question."""
     account = next((view for view in views if (view.data, view.analyst) == (request.data, request.analyst)), None)
-    figures: dict[str, Any] = {"held": "" if account is None else figure(account.epsilon, exact=True)}
-    figures |= {"errors": [], "share": ""}
+    shown: dict[str, Any] = {"held": "" if account is None else figure(account.epsilon, exact=True)}
+    shown |= {"errors": [], "share": ""}
     if request.wanted is None and explain and request.analyst in opened.policy.analysts:
         asker = Person(name=request.analyst, roles=frozenset({Role.ANALYST}), scopes=frozenset())
         with suppress(HushError):  # a whole release has its price alone; and a policy may have changed meanwhile
             explained = opened.curator(asker).explain(request.question, epsilon=request.epsilon, data=request.data)
-            figures["errors"] = [
-                (visible(name), "known with the answer" if error is None else f"± {figure(Fraction(error), digits=3)}")
-                for name, error in explained.errors().items()
-            ]
-            figures["share"] = "" if explained.outlook is None else visible(str(explained.outlook))
-    return figures
+            words = dict.fromkeys(explained.errors(), "known with the answer") | figures(explained)
+            shown["errors"] = [(visible(name), error) for name, error in words.items()]
+            shown["share"] = "" if explained.outlook is None else visible(str(explained.outlook))
+    return shown
 
 
 @ROUTES.page("POST /requests", ANALYST, "ask", refused=requests_page)

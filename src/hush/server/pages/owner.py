@@ -27,7 +27,7 @@ from starlette.responses import Response
 from hush.core import HushError, InvalidValueError
 from hush.core.storage import SEPARATORS
 from hush.curator.owner import NewTable, check, table_files, tables_of_files
-from hush.ledger import Actor, LedgerMissingError, Role
+from hush.ledger import Actor, Role
 from hush.mechanisms import propose_delta
 from hush.policy.draft import (
     EVERY_ROW,
@@ -41,7 +41,7 @@ from hush.policy.draft import (
     read_list,
 )
 from hush.policy.file import Policy
-from hush.policy.ledger import make_ledger, open_ledger
+from hush.policy.ledger import make_ledger
 from hush.query.date_formats import format_like
 from hush.query.plan.stability import MAX_GROUPS, MAX_ROWS
 from hush.query.types import Kind
@@ -135,7 +135,7 @@ async def data_page(visit: Visit, error: HushError | None = None, **values: Any)
             for by, old, new in edits
             if old == text
         ],
-        "made": await asyncio.to_thread(_has_ledger, policy) if text else False,
+        "made": visit.service.policy.made,
         "mistake": visit.service.policy.mistake,
         "files": files_beside(policy),
         "separators": SEPARATORS,
@@ -153,16 +153,6 @@ async def data_page(visit: Visit, error: HushError | None = None, **values: Any)
 
 def _text(policy: str) -> str:
     return Path(policy).read_text(encoding="utf-8") if Path(policy).exists() else ""
-
-
-def _has_ledger(policy: str) -> bool:
-    try:
-        open_ledger(Policy.read(policy)).close()
-    except LedgerMissingError:
-        return False
-    except HushError:
-        return True
-    return True
 
 
 @ROUTES.page("POST /data", OWNER)

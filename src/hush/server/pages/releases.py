@@ -36,7 +36,7 @@ from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import kind_of, shown
 from hush.server.pages.ask import led_to, odds
 from hush.server.pages.layout import data_set_named, problem_of, show
-from hush.server.pages.tables import example_columns
+from hush.server.pages.tables import NUMBERS, TIMES
 from hush.server.rate_limits import Rate
 from hush.server.releases import FORMS, file_options, written
 from hush.server.routes import ANALYST, Routes, Visit
@@ -220,14 +220,17 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _example(data_set: dict[str, Any] | None, kind: str) -> str:
-    """Return SQL that this kind of release can begin with."""
-    if (columns := example_columns(data_set)) is None:
+    """Return SQL that this kind of release can begin with, about the first private table."""
+    tables = [table for table in data_set["tables"] if not table["public"]] if data_set else []
+    if not tables:
         return ""
-    name, keys, numbers, times = columns
+    name, columns = quoted(tables[0]["name"]), tables[0]["columns"]
     if kind == "stream":
-        day = quoted(times[0]["name"]) if times else ""
-        return f"SELECT {day}, COUNT(*) AS n\nFROM {name}\nGROUP BY {day}" if day else ""
-    outputs = numbers[:1] if kind == "ranges" else [*numbers, *keys][:4]
+        days = [quoted(column["name"]) for column in columns if column["type"] in TIMES]
+        return f"SELECT {days[0]}, COUNT(*) AS n\nFROM {name}\nGROUP BY {days[0]}" if days else ""
+    bounded = [column for column in columns if column["type"] in NUMBERS and column["lower"] is not None]
+    listed = [column for column in columns if column.get("values")]
+    outputs = [quoted(column["name"]) for column in (bounded[:1] if kind == "ranges" else [*bounded, *listed][:4])]
     return f"SELECT {', '.join(outputs)}\nFROM {name}" if outputs else ""
 
 

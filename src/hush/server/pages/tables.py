@@ -37,8 +37,8 @@ MEASURES: Mapping[str, tuple[str, str]] = {
 CONDITIONS: Mapping[str, str] = {
     "is": "=", "is not": "<>", "below": "<", "at most": "<=", "at least": ">=", "above": ">",
 }  # fmt: skip
-_NUMBERS = {"integer", "decimal"}
-_TIMES = {"date", "timestamp"}
+NUMBERS = {"integer", "decimal"}
+TIMES = {"date", "timestamp"}
 
 
 @ROUTES.page("GET /tables", ANALYST)
@@ -52,18 +52,6 @@ async def tables_page(visit: Visit) -> Response:
         for table in data_set["tables"]:
             table["unit_example"] = None if table["public"] else _example(table, data_set["unit"])
     return await show(visit, "tables.html", shown=data_sets)
-
-
-def example_columns(data_set: dict[str, Any] | None) -> tuple[str, list[str], list[str], list[dict[str, Any]]] | None:
-    """Return a private table for examples, as SQL: its name, columns with values, numbers; and columns with times."""
-    for table in [] if data_set is None else data_set["tables"]:
-        if not table["public"]:
-            columns = table["columns"]
-            keys = [quoted(column["name"]) for column in columns if column.get("values")]
-            bounded = [column for column in columns if column["type"] in _NUMBERS and column.get("lower") is not None]
-            times = [column for column in columns if column["type"] in _TIMES]
-            return quoted(table["name"]), keys, [quoted(column["name"]) for column in bounded], times
-    return None
 
 
 def _example(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
@@ -100,11 +88,11 @@ async def home(visit: Visit) -> Response:
 def choices(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the choices of the form for a table: columns by their places, for each part of a question."""
     columns = [(str(index), column["name"], column) for index, column in enumerate(table["columns"])]
-    bounded = [pair for pair in columns if pair[2]["type"] in _NUMBERS and pair[2].get("lower") is not None]
-    keys = [pair for pair in columns if pair[2].get("values") or pair[2]["type"] in {*_TIMES, "boolean"}]
+    bounded = [pair for pair in columns if pair[2]["type"] in NUMBERS and pair[2].get("lower") is not None]
+    keys = [pair for pair in columns if pair[2].get("values") or pair[2]["type"] in {*TIMES, "boolean"}]
     fields = {"numbers": bounded, "groups": keys, "columns": columns}
     options = {field: [(index, name) for index, name, _ in pairs] for field, pairs in fields.items()}
-    months = {index for index, _, column in keys if column["type"] in _TIMES}
+    months = {index for index, _, column in keys if column["type"] in TIMES}
     options["groups"] = [(index, f"month of {name}" if index in months else name) for index, name in options["groups"]]
     return {"name": table["name"], **options, "measures": list(MEASURES), "conditions": list(CONDITIONS)}
 
@@ -121,7 +109,7 @@ def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
     lines, group = [f"FROM {quoted(table['name'])}"], ""
     if by is not None:
         key = quoted(by["name"])
-        if by["type"] in _TIMES:
+        if by["type"] in TIMES:
             outputs.insert(0, f"DATE_TRUNC('month', {key}) AS month")
             group = "month"
         else:
@@ -145,7 +133,7 @@ def _column(table: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
 def _literal(kind: str, value: str) -> str:
     """Return a value as SQL; a value of the wrong type stays a text, which the question's refusal then names."""
     text = "'" + value.replace("'", "''") + "'"
-    if kind in _NUMBERS:
+    if kind in NUMBERS:
         try:
             return decimal(Fraction(value)) if len(value) <= 40 else text
         except (ValueError, ZeroDivisionError):

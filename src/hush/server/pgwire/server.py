@@ -21,6 +21,7 @@ import struct
 from hush.core import HushError
 from hush.ledger import Role
 from hush.server.auth.people import Person
+from hush.server.errors import ServiceError
 from hush.server.pgwire import messages
 from hush.server.pgwire.catalogue import PARAMETERS
 from hush.server.pgwire.connection import PgConnection
@@ -101,7 +102,9 @@ class PgServer:
             writer.write(
                 _fatal(f"This is no message of the protocol, or one beyond {messages.LONGEST} bytes.", "08P01")
             )
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError, HushError):
+        except HushError as error:
+            writer.write(_fatal(str(error), "53300" if isinstance(error, ServiceError) else "22023"))
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError):
             pass
         except asyncio.CancelledError:
             writer.write(_fatal(_GONE, "57P01"))
@@ -138,19 +141,14 @@ class PgServer:
         conversation = PgConnection(
             PersonalService(self._service, person), turn, self._kept, session=f"door-{secrets.token_hex(12)}"
         )
-        try:
-            conversation.first = from_start(options)
-            conversation.settings = dict(conversation.first)
-        except HushError as error:
-            raise _FatalError(str(error), "22023") from None
+        conversation.first = from_start(options)
+        conversation.settings = dict(conversation.first)
         self._keys[key] = conversation
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - we are in one
         self._talking[task] = conversation
         try:
             for name, value in PARAMETERS.items():
-                if name in {"search_path", "max_identifier_length", "transaction_isolation"}:
-                    continue
                 writer.write(message(b"S", texts(name, value)))
             writer.write(message(b"K", struct.pack("!II", *key)) + conversation.ready())
             await writer.drain()
@@ -215,10 +213,7 @@ class PgServer:
         newer = [name for name in options if name.startswith("_pq_.")]
         if code != _VERSION or newer:  # the client goes on with what is spoken here
             writer.write(message(b"v", struct.pack("!ii", _VERSION, len(newer)) + texts(*newer)))
-        try:
-            self._service.rates.check(Rate.PG_CONNECTIONS, _address(writer))
-        except HushError as error:
-            raise _FatalError(str(error), "53300") from None
+        self._service.rates.check(Rate.PG_CONNECTIONS, _address(writer))
         # AuthenticationCleartextPassword: the token is the password, inside TLS or on this machine alone.
         writer.write(message(b"R", struct.pack("!i", 3)))
         await writer.drain()
