@@ -98,8 +98,8 @@ class Convolution(FittedMethod):
             laws.append((gaussian_cells(self._mu_squared, c, width), 1))
         parts = [None if cells is None else GridPart.of(cells, count) for cells, count in laws]
         parts += self._atoms(c)
-        known = [part for part in parts if part is not None]
-        return known if len(known) == len(parts) else None
+        certified = [part for part in parts if part is not None]
+        return certified if len(certified) == len(parts) else None
 
     def _atoms(self, c: float) -> list[GridPart | None]:
         """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
