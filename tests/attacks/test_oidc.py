@@ -516,6 +516,7 @@ def test_the_file_of_settings(tmp_path: Path) -> None:
         ("https://id.example/realm", "ftp://id.example"),
         (f'"{ADDRESS}"', '"http://hush.example"'),
         (f'"{ADDRESS}"', '"https://hush.example/path"'),
+        (f'address = "{ADDRESS}"', ""),
         ("issuer", "isuer"),
         ("issuer", 'name = "preferred_username"\nissuer'),
         ("issuer", "valid_days = 0\nissuer"),

@@ -62,7 +62,7 @@ class Bench:
     def runs(self, how: Plan, about: Schema, worlds: Sequence[Rows]) -> list[Exact]:
         """Run one plan's statements on several data sets."""
         engine, compiled, results = self.engine, None, []
-        read = relations.tables(how.exact_query.relation)
+        read = {scan.table for scan in relations.scans(how.exact_query.relation)}
         change_catalogue(engine, schema=about)
         for rows in worlds:
             engine.connection.forget()

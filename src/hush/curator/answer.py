@@ -19,7 +19,7 @@ from hush.core import HushError, InvalidValueError, nonnegative
 from hush.core.format import figure, visible
 from hush.core.on_demand import optional
 from hush.core.storage import path_of, writing
-from hush.ledger import Actor, Ledger, LedgerError, Release
+from hush.ledger import Actor, Ledger, LedgerError
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import receipt_number
 from hush.query.types import Kind
@@ -27,6 +27,7 @@ from hush.report import files, tables
 from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
+    from hush.ledger import Release
     from hush.query.answers.plan import ComposedPlan
     from hush.query.plan import Plan
 

@@ -27,8 +27,8 @@ from hush.engines.duckdb.connection import DuckDBSession, Watchdog
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
 from hush.engines.sql.keys import Lists
-from hush.engines.sql.nodes import From, Scalar, Select, integer, read, select
-from hush.engines.sql.relations import Catalogue, shared_key_counts
+from hush.engines.sql.nodes import From, Scalar, Select, integer, select
+from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import Columns, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
@@ -142,17 +142,11 @@ class ServerConnection(SqlConnection):
 
     def unread(self, schema: Schema) -> dict[str, Unread]:
         """Return how many rows and cells of each table cannot be read. Exact facts about rows, for the owner alone."""
-        catalogue, unread = self.register(schema), {}
-
-        def fetch(query: Select) -> Row:
-            return self.public(query)[0]
-
-        for table in self._stored:
-            rows = read(catalogue.tables[table], "t")
-            shared = sum([fetch(query)[0] for query in shared_key_counts(catalogue, table)])
-            counted = count_cells(schema.tables[table], catalogue.types[table], rows, fetch)
-            unread[table] = counted._replace(shared_keys=shared)
-        return unread
+        catalogue = self.register(schema)
+        return {
+            table: count_cells(schema.tables[table], catalogue, lambda query: self.public(query)[0])
+            for table in self._stored
+        }
 
     def public(self, query: Select) -> list[Row]:
         with self.server.transaction() as transaction:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hush.engines.sql.forcing import force
-from hush.engines.sql.nodes import From, Scalar, Select, column, count, select
+from hush.engines.sql.nodes import Scalar, Select, column, count, select
+from hush.engines.sql.nodes import read as stored_rows
+from hush.engines.sql.relations import Catalogue, shared_key_counts
 from hush.query.schema import Table
 from hush.query.types import Kind, Type
 
@@ -75,14 +77,14 @@ class Unread(NamedTuple):
 
 def count_cells(
     table: Table,
-    types: Mapping[str, str],
-    rows: From | Select,
+    catalogue: Catalogue,
     fetch: Callable[[Select], Sequence[Any]],
     *,
     said: AsSaid = lambda cell, _type, _decimal: cell,
     decimals: Iterable[str] = (),
 ) -> Unread:
-    """Count the rows of a table and its unread cells; ``types`` are those of the engine, ``fetch`` returns one row."""
+    """Count the rows of a table, its unread cells and its shared keys; ``fetch`` returns one row."""
+    types, rows = catalogue.types[table.name], stored_rows(catalogue.tables[table.name], "t")
 
     def read(label: str, type_: Type, decimal: str | None = None) -> Scalar:
         cell: Scalar = column(label)
@@ -116,4 +118,5 @@ def count_cells(
                 others = {("decimal", mark): read(label, type_, mark) for mark in decimals}
             tried = fetch(select(list(others.values()), rows)) if others else []
             cells[label] = replace(cells[label], others=dict(zip(others, tried, strict=True)))
-    return Unread(rows=row_count, cells=cells, without_unit=without_unit, shared_keys=0)
+    shared = sum([fetch(query)[0] for query in shared_key_counts(catalogue, table.name)])
+    return Unread(rows=row_count, cells=cells, without_unit=without_unit, shared_keys=shared)

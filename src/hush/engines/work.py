@@ -66,7 +66,7 @@ from hush.query.relations import (
     UnionAll,
     WithWindows,
     private,
-    tables,
+    scans,
     with_values,
 )
 
@@ -195,7 +195,7 @@ def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spre
     rows of most units, and of one unit as many as it may have.
     """
     public, numbers, checked = PublicRows(catalogue, fetch), count_from(0), set[int]()
-    owned = any(catalogue.schema.tables[name].unit is not None for name in tables(relation))  # else rows are units
+    owned = any(catalogue.schema.tables[scan.table].unit is not None for scan in scans(relation))  # else rows are units
 
     def made_by(relation: Relation) -> _Made:
         """Return how many rows a relation makes of the rows in its tables."""

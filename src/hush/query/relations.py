@@ -303,11 +303,6 @@ def with_values(relation: Relation, expressions: Iterable[Expression]) -> Relati
     return Filter(source=relation, condition=all_of(tests)) if tests else relation
 
 
-def tables(relation: Relation) -> frozenset[str]:
-    """Return the names of all tables read."""
-    return frozenset(scan.table for scan in scans(relation))
-
-
 def column(relation: Relation, name: str) -> Column:
     """Return an expression for one of the relation's columns."""
     return Column(name, columns(relation)[name])

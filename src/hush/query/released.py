@@ -140,8 +140,9 @@ def for_engine(expression: Expression) -> bool:
     """Return whether an engine computes an expression even over released answers."""
     if not isinstance(expression, Call):
         return False
+    record = FUNCTIONS[expression.op]
     ordered = expression.op in {Op.LEAST, Op.GREATEST} and not expression.type.kind.numeric
-    return ordered or FUNCTIONS[expression.op].computed_by_engine
+    return ordered or record.by_engine or record.evaluate is None
 
 
 def _parts(expression: Expression) -> list[Call]:

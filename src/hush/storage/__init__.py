@@ -30,6 +30,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -214,16 +215,14 @@ def _started(pid: int) -> str:
     return f"{boot}:{text.rpartition(')')[2].split()[19]}"
 
 
-_SELF: dict[int, dict[str, Any]] = {}
+@lru_cache(maxsize=1)
+def _process(pid: int) -> dict[str, Any]:
+    return {"host": socket.gethostname(), "pid": pid, "started": _started(pid)}
 
 
 def this_process() -> dict[str, Any]:
-    """Return host, number and start of this process, which name it for ever."""
-    pid = os.getpid()
-    if pid not in _SELF:  # also after a fork
-        _SELF.clear()
-        _SELF[pid] = {"host": socket.gethostname(), "pid": pid, "started": _started(pid)}
-    return _SELF[pid]
+    """Return host, number and start of this process, which name it for ever; after a fork the child's."""
+    return _process(os.getpid())
 
 
 def alive(process: Mapping[str, Any]) -> bool | None:

@@ -166,7 +166,7 @@ def main(folder: Path) -> None:
     os.umask(0o022)
     folder.mkdir(parents=True)
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
-    storage._SELF[os.getpid()] = {"host": "host", "pid": 1, "started": "boot:1"}  # no trace of the machine
+    storage._process = lambda _: {"host": "host", "pid": 1, "started": "boot:1"}  # no trace of the machine
     tables(folder)
     said = asked(folder)
     said["anchored"] = anchored(folder)

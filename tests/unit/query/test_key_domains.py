@@ -44,6 +44,7 @@ def test_where_the_values_of_a_key_come_from(key, kind, schema):
         ("income", "the keys k have no public list"),
         ("age, cost", "the keys age, k have 60,500,121 public values"),
         ("CLIP(CAST(income AS INTEGER), 0, 2000000)", "the keys k have 2,000,002 public values, more than 1,000,000"),
+        ("CLIP(CAST(income AS INTEGER), -9e18, 9e18)", "the keys k have 18,000,000,000,000,000,002 public values"),
     ],
 )
 def test_why_keys_must_be_chosen_privately(key, words, schema):

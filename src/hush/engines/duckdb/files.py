@@ -53,11 +53,10 @@ from hush.engines.sql.nodes import (
     call,
     column,
     primitive,
-    read,
     select,
     text,
 )
-from hush.engines.sql.relations import Catalogue, shared_key_counts
+from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import text_of
 from hush.engines.unread import Tally, Unread, count_cells
 from hush.query.schema import Schema, Table
@@ -495,10 +494,8 @@ def count_unread(schema: Schema, name: str, source: Source) -> Unread:
         catalogue = opened.register(plain)
         lines = opened.renew(name, plain) if source.lines else None
         decimals = [mark for mark in DECIMALS if mark != source.decimal] if source.format in CSV else []
-        rows = read(opened.places[name], "t")
-        counted = count_cells(table, opened.types[name], rows, fetch, said=as_said, decimals=decimals)
-        shared = sum(fetch(query)[0] for query in shared_key_counts(catalogue, name))
-    return counted._replace(lines=lines, encoding=_other_encoding(source, lines), shared_keys=shared)
+        counted = count_cells(table, catalogue, fetch, said=as_said, decimals=decimals)
+    return counted._replace(lines=lines, encoding=_other_encoding(source, lines))
 
 
 def _other_encoding(source: Source, lines: Tally | None) -> str:

@@ -92,11 +92,6 @@ class Function:
     searches: bool = False
     """Whether it searches its first text for the others, so that longer ones cost more."""
 
-    @property
-    def computed_by_engine(self) -> bool:
-        """Whether an engine computes it even over released answers."""
-        return self.by_engine or self.evaluate is None
-
 
 class Rewrite(NamedTuple):
     """A function that is an abbreviation of an expression over others."""

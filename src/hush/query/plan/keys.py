@@ -199,6 +199,8 @@ def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Ex
     size = 1
     for domain in public:
         match domain:
+            case Listed(values=Points() as points):  # perhaps more than a length may be
+                size *= points.many + points.null
             case Listed():
                 size *= len(domain.values)
             case DerivedKey():
@@ -293,12 +295,13 @@ def _derived(expression: Expression, relation: Relation) -> DerivedKey | None:
         values = finite_values(column.type, 10**4)
         if values is None:
             return None
-        widest = columns.get(column.name)
         # Inside CASE a column has the narrower range that its branch leaves it: the widest of all places counts.
-        if widest is None or set(widest[2]) < set(values):
-            columns[column.name] = (column.name, column.type, values)
-        elif not set(values) <= set(widest[2]):
-            return None
+        _, _, widest = columns.setdefault(column.name, (column.name, column.type, values))
+        if values != widest:
+            if not (set(values) <= set(widest) or set(widest) <= set(values)):
+                return None
+            if len(values) > len(widest):
+                columns[column.name] = (column.name, column.type, values)
     size = math.prod(len(values) + 1 for _, _, values in columns.values())
     if not columns or size > MAX_KEYS:
         return None

@@ -108,16 +108,13 @@ class OidcSettings:
             raise InvalidValueError("--oidc", got=str(path), allowed=f"a TOML file ({error})") from None
         roles = toml.pop("roles", {})
         secret = toml.pop("client_secret_file", "")
-        if "name" in toml:
-            hint = "Leave it out, and send everybody a one-time link: no name of the provider's chooses an account."
-            raise InvalidValueError("name", got=toml["name"], allowed="left out", hint=hint)
-        words = {"issuer", "client_id", "address", "valid_days"}
-        if set(toml) - words or set(roles) - {"claim", "owner", "analyst"} or not {"issuer", "client_id"} <= set(toml):
+        needed, role_words = {"issuer", "client_id", "address"}, {"claim", "owner", "analyst"}
+        if set(toml) - needed - {"valid_days"} or set(roles) - role_words or not needed <= set(toml):
             allowed = "issuer, client_id, address, client_secret_file, valid_days, roles = { claim, owner, analyst }"
             raise InvalidValueError("--oidc", got=", ".join({*toml, *roles}), allowed=allowed)
         word = (file.parent / secret).read_text(encoding="utf-8").strip() if secret else ""
-        claims = {"roles_claim": roles.get("claim", ""), "owner": roles.get("owner", "")}
-        return cls(**toml, client_secret=word, **claims, analyst=roles.get("analyst", ""))
+        claim = roles.pop("claim", "")
+        return cls(**toml, client_secret=word, roles_claim=claim, **roles)
 
 
 class SignInFlows:

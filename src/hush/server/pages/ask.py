@@ -91,7 +91,7 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         known=preview,
         prices=json.dumps(script, ensure_ascii=False) if script else "",
         dummy="" if preview is None else _dummy(preview),
-        examples=[*examples[1:], *examples[:1]],
+        examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
         builders=list(map(choices, tables)),
         answer=None if tried is None else shown(tried),
         request_id=uuid.uuid4().hex,

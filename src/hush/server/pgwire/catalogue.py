@@ -131,6 +131,7 @@ _OIDS = {
     "DATE": messages.DATE, **dict.fromkeys(("TIMESTAMP", "DATETIME"), messages.TIMESTAMP),
 }  # fmt: skip
 """The types of results by the engine's names; all others are texts."""
+_REFUSED = "This statement about the catalogue cannot be answered here."
 _SECONDS = 1.0
 _MOST_ROWS, _AT_ONCE = 10_000, 50
 _LARGEST = 2**23
@@ -247,21 +248,19 @@ def _check_function(function: exp.Func, known: set[str]) -> None:
 def _check_lengths(tree: exp.Expression) -> None:
     """Refuse statements that could make long texts: each SELECT multiplies lengths by the parts that it joins."""
     literals = [literal for literal in tree.find_all(exp.Literal) if literal.is_string]
-    if any(len(literal.this) > (_MOST_LISTED if _compared(literal) else _LONGEST) for literal in literals):
-        raise QuestionError(f"A text in a statement about the catalogue has at most {_LONGEST} characters.")
-    for call in tree.find_all(exp.Replace):
+    long = any(len(literal.this) > (_MOST_LISTED if _compared(literal) else _LONGEST) for literal in literals)
+    for call in tree.find_all(exp.Replace):  # of texts in quotes, by at most twice as much
         operands = (call.expression, call.args.get("replacement"))
         texts = [text.this for text in operands if isinstance(text, exp.Literal) and text.is_string]
-        if len(texts) != 2 or not texts[0] or len(texts[1]) > 2 * len(texts[0]):
-            raise QuestionError("The catalogue replaces texts in quotes, by at most twice as much.")
+        long = long or len(texts) != 2 or not texts[0] or len(texts[1]) > 2 * len(texts[0])
     parts: dict[int, int] = {}
     for node in tree.find_all(exp.DPipe, exp.Func):
         if not isinstance(node, exp.Func) or _function_name(node) in _JOINED:
             select = id(node.find_ancestor(exp.Select))
             parts[select] = parts.get(select, 1) + max(1, len(node.expressions))
     again = any(clause.args.get("recursive") for clause in tree.find_all(exp.With))
-    if math.prod(parts.values()) > _MOST_JOINED or (again and parts):
-        raise QuestionError("This statement about the catalogue joins too many texts.")
+    if long or math.prod(parts.values()) > _MOST_JOINED or (again and parts):
+        raise QuestionError(_REFUSED)
 
 
 def all_of(node: Any) -> bool:
@@ -294,13 +293,11 @@ def constant(value: Any) -> exp.Expression:
 
 def _formatted(call: exp.Format) -> exp.Expression:
     """Return a call of PostgreSQL's FORMAT with ``%s`` and ``%I`` as a concatenation of texts."""
-    pattern = call.this
-    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        raise QuestionError("The catalogue's format needs a text in quotes.")
-    texts, values = re.split(r"%[sI]", pattern.this), list(call.expressions)
-    kinds = re.findall(r"%[sI]", pattern.this)
+    # Another pattern than a text in quotes is refused, as "%" is.
+    pattern = call.this.this if isinstance(call.this, exp.Literal) and call.this.is_string else "%"
+    texts, kinds, values = re.split(r"%[sI]", pattern), re.findall(r"%[sI]", pattern), list(call.expressions)
     if len(kinds) != len(values) or any("%" in text for text in texts):
-        raise QuestionError("The catalogue's format knows %s and %I, one for each value.")
+        raise QuestionError(_REFUSED)
     parts: list[exp.Expression] = [exp.Literal.string(texts[0])]
     for kind, value, text in zip(kinds, values, texts[1:], strict=True):
         text_value = exp.cast(value.copy(), "VARCHAR")
@@ -324,7 +321,7 @@ def _rewrite_cast(cast: exp.Cast) -> None:
             try:
                 cast.set("this", exp.Array(expressions=[constant(value) for value in messages.elements(text.this)]))
             except ValueError:
-                raise QuestionError("A list in a statement about the catalogue is written '{a,b}'.") from None
+                raise QuestionError(_REFUSED) from None
         integers = element in {"oid", "int", "integer", "int2", "int4", "int8", "smallint", "bigint"}
         cast.set("to", exp.DataType.build("BIGINT[]" if integers else "VARCHAR[]"))
     elif kind in _CASTS or kind.startswith(("reg", "char")):
@@ -459,7 +456,7 @@ class SystemCatalogue:
         try:
             translated_sql = rewritten(labelled(tree)).sql(dialect="duckdb")
         except RecursionError:
-            raise QuestionError("This statement about the catalogue is nested too deeply.") from None
+            raise QuestionError(_REFUSED) from None
         with self._lock:
             timer = threading.Timer(_SECONDS, self._connection.interrupt)
             timer.start()
@@ -475,7 +472,7 @@ class SystemCatalogue:
                         raise QuestionError("This statement about the catalogue gives too much at once.", hint)
                 described = result.description or []
             except duckdb.Error:
-                raise QuestionError("This statement about the catalogue cannot be answered here.") from None
+                raise QuestionError(_REFUSED) from None
             finally:
                 timer.cancel()
         fields = [ResultColumn(str(name), _OIDS.get(str(kind), messages.TEXT)) for name, kind, *_ in described]
