@@ -73,6 +73,7 @@ def started(folder: Path, workers: int) -> tuple[subprocess.Popen[str], str, flo
     """Start a service, and return it with its address and how long it took."""
     begun = time.monotonic()
     command = [sys.executable, "-m", "hush", "serve", str(folder / "hush.toml"), "--port", "0", "--json"]
+    command += ["--behind-proxy", "127.0.0.1"]  # analysts have addresses of their own, and those of one are limited
     process = subprocess.Popen([*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     address = json.loads(process.stdout.readline())["address"]

@@ -197,8 +197,7 @@ class SkellamShare(_Share):
 
     def draw(self, size: int | tuple[int, ...] | None = None) -> int | npt.NDArray[Any]:
         """Draw one share, or an array of independent shares for a vector of counters."""
-        share: int | npt.NDArray[Any] = noise.skellam(self.honest_variance / self.honest, size)
-        return share
+        return noise.skellam(self.honest_variance / self.honest, size)
 
     @property
     def variance(self) -> float:

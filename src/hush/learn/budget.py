@@ -178,7 +178,7 @@ class IntegerNoise:
     def draw(self, sensitivity: int, size: int, *, unit: int = 1) -> npt.NDArray[Any]:
         """Return independent noise for numbers in units of 1/``unit``."""
         parameter = self._parameter(sensitivity) * unit
-        return np.asarray((rounded_gaussian if self.delta else discrete_laplace)(parameter, size))
+        return rounded_gaussian(parameter, size) if self.delta else discrete_laplace(parameter, size)
 
 
 _ROWS = Fraction(1, 2)

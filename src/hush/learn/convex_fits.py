@@ -61,7 +61,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
@@ -264,7 +263,7 @@ class NewtonDesign:
             total += features.T @ features
         sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
         unit = int(_FEATURE) ** 2
-        return noisy_products(total, unit, partial(rounded_gaussian, sigma)), float(sigma) / unit
+        return noisy_products(total, unit, lambda count: rounded_gaussian(sigma, count)), float(sigma) / unit
 
     def gradient_deviation(self, mu_squared: Fraction) -> Fraction:
         """Return the deviation of an entry's noise in a gradient."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -67,7 +66,7 @@ class PCA(Model):
         # ½[(1+r²)² + 1 + Σxᵢ⁴], Σxᵢ⁴ ≤ min(r², r⁴).
         square = Fraction((1 + longest) ** 2 + 1 + longest, 2)
         sigma = deviation(mu_squared * (1 - _LOOK), square)
-        matrix = noisy_products(total, SQUARE, partial(rounded_gaussian, sigma * SQUARE))
+        matrix = noisy_products(total, SQUARE, lambda count: rounded_gaussian(sigma * SQUARE, count))
         count = max(float(matrix[0, 0]), 1.0)
         self.mean_ = matrix[0, 1:] / count
         variances, vectors = np.linalg.eigh(matrix[1:, 1:] / count - np.outer(self.mean_, self.mean_))

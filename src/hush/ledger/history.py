@@ -340,7 +340,7 @@ def budget(
 ) -> Budgets:
     """Return the accounts that an actor may see, data sets first, under the smaller budgets that hold now.
 
-    ``granted`` are accounts that the first question opens. Of analysts who are not ``named`` it says so.
+    ``granted`` are accounts that the first charge opens. Of analysts who are not ``named`` it says so.
     """
     with chain.reading() as state:
         accounts, pending = dict(granted) | dict(state.accounts), list(state.pending.values())

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -54,7 +55,7 @@ class Ledger:
         self._limits = ChargeLimits()
         self._unmade = ""
         self._granted: dict[Key, Filter | None] = {}
-        """Accounts of analysts that are not open yet: their first question opens them, reading does not."""
+        """Accounts of analysts that are not open yet: their first charge opens them, reading does not."""
         self._named: frozenset[Key] | None = None
         """The analysts that the policy names, where there is one."""
 
@@ -155,7 +156,7 @@ class Ledger:
         self._limits.lowered[data, analyst or ""] = (nonnegative(epsilon, "epsilon"), probability(delta, "delta"))
 
     def grant(self, name: str, *, data: str, budget: Budget | Mapping[str, Any] | None = None, actor: Actor) -> None:
-        """From now on let an analyst ask: their account is opened by their first question, and until then shown as new.
+        """From now on let an analyst ask: their account is opened by their first charge, and until then shown as new.
 
         ``budget`` is theirs alone; without one the data set's binds them.
         """
@@ -241,10 +242,17 @@ class Ledger:
         """
         self.check_made()
         asked = ChargeRequest(request, analyst, data, question, events, repeat, epsilon, reason)
-        if asked.key in self._granted and asked.key not in self._chain.state.accounts:
-            with suppress(AccountExistsError):  # another process was quicker
-                self._open(asked.key, self._granted[asked.key], "analyst", Actor.owner("policy"))
-        decision = charging.reserve(self._chain, self._limits, asked)
+        state, key, first = self._chain.state, asked.key, None
+        if key in self._granted and key not in state.accounts and (data, "") in state.accounts:
+            # The first charge opens the analyst's account, if it fits. Try it on a copy of the state: a question that
+            # does not fit opens no account. This is a first look, without the lock; `charging.reserve` decides again.
+            opened = copy(state)
+            opened.accounts = state.accounts | {key: self._granted[key]}
+            first = charging.fit(opened, *key, asked.events, self._limits.lowered)
+            if not isinstance(first, TooMuch):
+                with suppress(AccountExistsError):  # another process was quicker
+                    self._open(key, self._granted[key], "analyst", Actor.owner("policy"))
+        decision = first if isinstance(first, TooMuch) else charging.reserve(self._chain, self._limits, asked)
         if not isinstance(decision, TooMuch):
             return decision
         # The message takes longer than the charge: it is made when the lock is free.

@@ -166,6 +166,6 @@ class Stream:
                 hint="The price is spent; open another stream and pay for it.",
             )  # fmt: skip
         # Each value has fresh noise; the threshold's was drawn once, in __init__.
-        above = bool(whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._width) >= self._noisy)
+        above = whole_step(value, self._mechanism.step) + noise.discrete_laplace(self._width) >= self._noisy
         self._yes += above
         return above

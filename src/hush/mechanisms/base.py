@@ -294,10 +294,10 @@ class RoundedNoise:
     def draw(self, scale: Fraction, centre: Fraction) -> int:
         """Draw a whole number: the one nearest to centre + scale·Z."""
         if self.law == "polynomial":
-            return int(noise.rounded_polynomial(scale, a=self.power, centre=centre))
+            return noise.rounded_polynomial(scale, a=self.power, centre=centre)
         if self.law == "cauchy":
-            return int(noise.rounded_cauchy(scale, gamma=self.power, centre=centre))
-        return int((noise.rounded_laplace if self.law == "laplace" else noise.rounded_gaussian)(scale, centre=centre))
+            return noise.rounded_cauchy(scale, gamma=self.power, centre=centre)
+        return (noise.rounded_laplace if self.law == "laplace" else noise.rounded_gaussian)(scale, centre=centre)
 
     def half_width(self, miss: Fraction) -> Fraction:
         """Return t with P[|Z| > t] ≤ miss for the ideal real Z of scale 1.

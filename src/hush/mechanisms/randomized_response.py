@@ -257,7 +257,7 @@ _EPSILON_OF_TRUTH = 1000  # an ε at which every report is the truth, to the las
 
 def coins(epsilon: Fraction, against: Fraction, size: int) -> npt.NDArray[np.bool_]:
     """Toss coins that come up with probability e^ε/(e^ε + against) = exp(-ln(1 + against·e^(-ε))): exact, no float."""
-    return np.asarray(noise.bernoulli_exp(lambda _bits: (ball(against) * (-ball(epsilon)).exp() + 1).log(), size))
+    return noise.bernoulli_exp(lambda _bits: (ball(against) * (-ball(epsilon)).exp() + 1).log(), size)
 
 
 def _side(confidence: Number, categories: int) -> float:

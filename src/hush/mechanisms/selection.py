@@ -270,7 +270,7 @@ class Exponential(Choosing):
         """Bounded range ε."""
         return BoundedRangeEvent(epsilon=self.epsilon)
 
-    def _index(self, scores: npt.NDArray[Any]) -> Any:
+    def _index(self, scores: npt.NDArray[Any]) -> int:
         return noise.select(scores, self.rate) if self.rate else noise.uniform_integer(len(scores))
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
@@ -300,7 +300,7 @@ class PermuteAndFlip(Choosing):
         """Pure ε."""
         return PermuteAndFlipEvent(epsilon=self.epsilon)
 
-    def _index(self, scores: npt.NDArray[Any]) -> Any:
+    def _index(self, scores: npt.NDArray[Any]) -> int:
         return noise.select(scores, self.rate, race="exponential")
 
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
@@ -357,7 +357,7 @@ class TopK(Choosing):
     def release(self, scores: Any) -> list[Any]:
         """Return the k chosen indices, or candidates of a mapping, in the order drawn."""
         names, exact_scores = self._read(scores)
-        indices: list[int] = noise.select(exact_scores, self.rate, count=self.k).tolist()
+        indices = noise.select(exact_scores, self.rate, count=self.k).tolist()
         return indices if names is None else [names[index] for index in indices]
 
     def _read(self, scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:

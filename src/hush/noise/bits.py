@@ -208,8 +208,6 @@ _MAX_ARRAY_LENGTH = 2**59  # more 8-byte numbers than any address space holds
 _INT64_MAX = 2**63 - 1
 
 Size = int | tuple[int, ...] | None
-Drawn = Any
-"""A Python integer (for coins a boolean) where the size is None, else an array of this shape."""
 
 
 def drawn(

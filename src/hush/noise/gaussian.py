@@ -48,14 +48,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.rounding import ball
-from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, join, less, put, settle
+from hush.noise.bits import BitSource, Size, Uniform, drawn, join, less, put, settle
 from hush.noise.laplace import draw_one as draw_geometric
 from hush.noise.laplace import geometric_law
 from hush.noise.uniform import draw_bits
@@ -71,7 +71,13 @@ _MAX_SINGLE_DRAWS = 24  # up to this many draws a loop of single draws is faster
 _PROPOSALS_PER_EXTRA = 32  # one extra proposal for each 32 draws: about 3 %, and fewer are rejected, nearly always
 
 
-def discrete_gaussian(sigma: Number | None = None, size: Size = None, *, variance: Number | None = None) -> Drawn:
+@overload
+def discrete_gaussian(sigma: Number | None = None, size: None = None, *, variance: Number | None = None) -> int: ...
+@overload
+def discrete_gaussian(
+    sigma: Number | None = None, size: int | tuple[int, ...] = ..., *, variance: Number | None = None
+) -> npt.NDArray[Any]: ...
+def discrete_gaussian(sigma: Number | None = None, size: Size = None, *, variance: Number | None = None) -> Any:
     """Draw k with probability exactly proportional to e^(-k²/2σ²).
 
     Give ``sigma``, or the parameter σ² as ``variance``: any rational either way. (σ² is the law's parameter; its true

@@ -46,14 +46,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import Number, positive
 from hush.core.rounding import ball
-from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, floor, join, put, settle
+from hush.noise.bits import BitSource, Size, Uniform, drawn, floor, join, put, settle
 from hush.noise.uniform import draw_bits, draw_many_bits, settle_exp
 
 _MAGNITUDE_MASK = 2**63 - 1
@@ -64,12 +64,20 @@ _OBJECTS_ABOVE = 2**56
 _ACCEPT_BELOW = 2**64 - 2**46  # 2⁶⁴(1 - 2⁻¹⁸), below 2⁶⁴e^(-L/s) for every L
 
 
-def discrete_laplace(scale: Number, size: Size = None) -> Drawn:
+@overload
+def discrete_laplace(scale: Number, size: None = None) -> int: ...
+@overload
+def discrete_laplace(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def discrete_laplace(scale: Number, size: Size = None) -> Any:
     """Draw k with probability exactly proportional to e^(-|k|/scale), for any rational scale."""
     return drawn(size, draw_many, draw_one, geometric_law(positive(scale, "scale"), symmetric=True))
 
 
-def geometric(scale: Number, size: Size = None) -> Drawn:
+@overload
+def geometric(scale: Number, size: None = None) -> int: ...
+@overload
+def geometric(scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def geometric(scale: Number, size: Size = None) -> Any:
     """Draw k ≥ 0 with probability exactly proportional to e^(-k/scale), for any rational scale.
 
     >>> geometric(2) >= 0

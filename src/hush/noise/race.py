@@ -46,7 +46,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,24 @@ _LARGEST_HANDICAP = Fraction(10**300)
 """Handicaps above this, which no float may hold, are replaced by it."""
 
 
+@overload
+def select(
+    scores: npt.ArrayLike | Sequence[Number],
+    rate: Number = 1,
+    *,
+    count: None = None,
+    weights: npt.ArrayLike | None = None,
+    race: Race = "gumbel",
+) -> int: ...
+@overload
+def select(
+    scores: npt.ArrayLike | Sequence[Number],
+    rate: Number = 1,
+    *,
+    count: int,
+    weights: npt.ArrayLike | None = None,
+    race: Race = "gumbel",
+) -> npt.NDArray[np.int64]: ...
 def select(
     scores: npt.ArrayLike | Sequence[Number],
     rate: Number = 1,
@@ -71,7 +89,7 @@ def select(
     count: int | None = None,
     weights: npt.ArrayLike | None = None,
     race: Race = "gumbel",
-) -> Any:
+) -> int | npt.NDArray[np.int64]:
     """Draw an index with probability exactly proportional to weight·e^(rate·score).
 
     Parameters

@@ -37,14 +37,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, exact, positive
 from hush.core.rounding import Ball, ball, flint, nearest_float
-from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, less, nearest, put, settle
+from hush.noise.bits import BitSource, Size, Uniform, drawn, less, nearest, put, settle
 from hush.noise.uniform import draw_bernoulli, draw_many_bernoulli
 
 Floats = npt.NDArray[np.float64]
@@ -151,17 +151,31 @@ def student(nu: Fraction) -> RealLaw:
     return RealLaw(exactly, floats, signed=False)
 
 
-def rounded_laplace(scale: Number, size: Size = None, *, centre: Number = 0) -> Drawn:
+@overload
+def rounded_laplace(scale: Number, size: None = None, *, centre: Number = 0) -> int: ...
+@overload
+def rounded_laplace(scale: Number, size: int | tuple[int, ...], *, centre: Number = 0) -> npt.NDArray[Any]: ...
+def rounded_laplace(scale: Number, size: Size = None, *, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal Laplace real Z, density e^(-|z|)/2."""
     return _sample(laplace(), scale, size, centre)
 
 
-def rounded_gaussian(sigma: Number, size: Size = None, *, centre: Number = 0) -> Drawn:
+@overload
+def rounded_gaussian(sigma: Number, size: None = None, *, centre: Number = 0) -> int: ...
+@overload
+def rounded_gaussian(sigma: Number, size: int | tuple[int, ...], *, centre: Number = 0) -> npt.NDArray[Any]: ...
+def rounded_gaussian(sigma: Number, size: Size = None, *, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + sigma·Z for an ideal standard normal real Z."""
     return _sample(gaussian(), positive(sigma, "sigma"), size, centre)
 
 
-def rounded_cauchy(scale: Number, size: Size = None, *, gamma: Number = 2, centre: Number = 0) -> Drawn:
+@overload
+def rounded_cauchy(scale: Number, size: None = None, *, gamma: Number = 2, centre: Number = 0) -> int: ...
+@overload
+def rounded_cauchy(
+    scale: Number, size: int | tuple[int, ...], *, gamma: Number = 2, centre: Number = 0
+) -> npt.NDArray[Any]: ...
+def rounded_cauchy(scale: Number, size: Size = None, *, gamma: Number = 2, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ 1/(1+|z|^gamma).
 
     >>> rounded_cauchy(10, 3).shape
@@ -170,7 +184,13 @@ def rounded_cauchy(scale: Number, size: Size = None, *, gamma: Number = 2, centr
     return _sample(cauchy(_above(gamma, "gamma", 1)), scale, size, centre)
 
 
-def rounded_polynomial(scale: Number, size: Size = None, *, a: Number, centre: Number = 0) -> Drawn:
+@overload
+def rounded_polynomial(scale: Number, size: None = None, *, a: Number, centre: Number = 0) -> int: ...
+@overload
+def rounded_polynomial(
+    scale: Number, size: int | tuple[int, ...], *, a: Number, centre: Number = 0
+) -> npt.NDArray[Any]: ...
+def rounded_polynomial(scale: Number, size: Size = None, *, a: Number, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal real Z of density ∝ (1+|z|)^-a.
 
     >>> rounded_polynomial(10, 3, a=4).shape
@@ -179,7 +199,13 @@ def rounded_polynomial(scale: Number, size: Size = None, *, a: Number, centre: N
     return _sample(polynomial(_above(a, "a", 1)), scale, size, centre)
 
 
-def rounded_student(scale: Number, size: Size = None, *, nu: Number, centre: Number = 0) -> Drawn:
+@overload
+def rounded_student(scale: Number, size: None = None, *, nu: Number, centre: Number = 0) -> int: ...
+@overload
+def rounded_student(
+    scale: Number, size: int | tuple[int, ...], *, nu: Number, centre: Number = 0
+) -> npt.NDArray[Any]: ...
+def rounded_student(scale: Number, size: Size = None, *, nu: Number, centre: Number = 0) -> Any:
     """Draw the integer nearest to centre + scale·Z for an ideal real Z of Student's t law of nu degrees.
 
     >>> rounded_student(10, 3, nu=3).shape
@@ -197,7 +223,7 @@ def _above(value: Number, parameter: str, limit: int) -> Fraction:
     return number
 
 
-def _sample(law: RealLaw, scale: Number, size: Size, centre: Number) -> Drawn:
+def _sample(law: RealLaw, scale: Number, size: Size, centre: Number) -> Any:
     return drawn(size, draw_many, draw_one, law, positive(scale, "scale"), exact(centre, "centre"))
 
 

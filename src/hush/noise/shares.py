@@ -71,14 +71,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, positive
 from hush.core.rounding import Ball, ball, flint
-from hush.noise.bits import BitSource, Drawn, Size, Uniform, drawn, floor, less, put, settle
+from hush.noise.bits import BitSource, Size, Uniform, drawn, floor, less, put, settle
 
 _LARGEST_TABLE_RATE = 2**14
 _LARGEST_RATE = 2**40
@@ -86,12 +86,20 @@ _WORD_RANGE = 2**64
 _TABLE_PRECISION = 320  # bits: the sum of a table's masses loses few of them, and 64 have to be certain
 
 
-def poisson(rate: Number, size: Size = None) -> Drawn:
+@overload
+def poisson(rate: Number, size: None = None) -> int: ...
+@overload
+def poisson(rate: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def poisson(rate: Number, size: Size = None) -> Any:
     """Draw k ≥ 0 with probability exactly e^(-rate)·rate^k/k!, for a rational rate up to 2⁴⁰."""
     return drawn(size, draw_many, None, poisson_law(_rate(rate, "rate")))
 
 
-def skellam(variance: Number, size: Size = None) -> Drawn:
+@overload
+def skellam(variance: Number, size: None = None) -> int: ...
+@overload
+def skellam(variance: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def skellam(variance: Number, size: Size = None) -> Any:
     """Draw the difference of two independent Poisson variables, each with half the variance as its rate."""
 
     def differences(law: PoissonLaw, count: int, bits: BitSource) -> npt.NDArray[Any]:
@@ -206,13 +214,21 @@ _SMALLEST_SCALE, _LARGEST_SCALE = Fraction(1, 10**5), Fraction(2**50)
 _LARGEST_SHAPE = 2**10
 
 
-def negative_binomial(shape: Number, scale: Number, size: Size = None) -> Drawn:
+@overload
+def negative_binomial(shape: Number, scale: Number, size: None = None) -> int: ...
+@overload
+def negative_binomial(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def negative_binomial(shape: Number, scale: Number, size: Size = None) -> Any:
     """Draw k ≥ 0 from exactly the negative binomial law of this shape, with q = e^(-1/scale)."""
     law = negative_binomial_law(*read_share(shape, scale), signed=False)
     return drawn(size, draw_many_binomial, None, law)
 
 
-def laplace_share(shape: Number, scale: Number, size: Size = None) -> Drawn:
+@overload
+def laplace_share(shape: Number, scale: Number, size: None = None) -> int: ...
+@overload
+def laplace_share(shape: Number, scale: Number, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def laplace_share(shape: Number, scale: Number, size: Size = None) -> Any:
     """Draw the difference of two negative binomial variables: shapes that add up to 1 sum to discrete Laplace."""
     law = negative_binomial_law(*read_share(shape, scale), signed=True)
     return drawn(size, draw_many_binomial, None, law)

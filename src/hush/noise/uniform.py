@@ -36,14 +36,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError, Number, integer, nonnegative, probability
 from hush.core.rounding import Ball, ball, flint
-from hush.noise.bits import BitSource, Drawn, Real, Size, Uniform, drawn, floor, less, settle, system_bits
+from hush.noise.bits import BitSource, Real, Size, Uniform, drawn, floor, less, settle, system_bits
 
 _WORD_RANGE = 2**64
 """The number of values that a word of 64 bits can have."""
@@ -51,12 +51,20 @@ _PRECISION = 160
 """64 bits of a floor and 96 to spare: a second attempt has a chance of about 2⁻⁹⁶."""
 
 
-def bernoulli(p: Number, size: Size = None) -> Drawn:
+@overload
+def bernoulli(p: Number, size: None = None) -> bool: ...
+@overload
+def bernoulli(p: Number, size: int | tuple[int, ...]) -> npt.NDArray[np.bool_]: ...
+def bernoulli(p: Number, size: Size = None) -> Any:
     """Draw True with probability exactly ``p``, a number from 0 to 1."""
     return drawn(size, draw_many_bernoulli, draw_bernoulli, probability(p, "p"), dtype=np.bool_)
 
 
-def bernoulli_exp(x: Number | Real, size: Size = None) -> Drawn:
+@overload
+def bernoulli_exp(x: Number | Real, size: None = None) -> bool: ...
+@overload
+def bernoulli_exp(x: Number | Real, size: int | tuple[int, ...]) -> npt.NDArray[np.bool_]: ...
+def bernoulli_exp(x: Number | Real, size: Size = None) -> Any:
     """Draw True with probability exactly e⁻ˣ.
 
     ``x`` is a number of at least zero, or a real given by intervals: a function that takes a precision in bits and
@@ -138,7 +146,11 @@ def settle_exp(x: Fraction | Real, word: int, bits: BitSource) -> bool:
     return heads
 
 
-def uniform_integer(n: int, size: Size = None) -> Drawn:
+@overload
+def uniform_integer(n: int, size: None = None) -> int: ...
+@overload
+def uniform_integer(n: int, size: int | tuple[int, ...]) -> npt.NDArray[Any]: ...
+def uniform_integer(n: int, size: Size = None) -> Any:
     """Draw an integer from 0 to n−1, each equally likely."""
     return drawn(size, draw_many_uniform_integers, draw_uniform_integer, integer(n, "n", minimum=1))
 

@@ -79,11 +79,11 @@ def streams_of(policy: Policy, analyst: str) -> Path:
 def open_ledger(policy: Policy, *, anchor: str | None = None, names: Iterable[str] = ()) -> Ledger:
     """Open a policy's ledger, which must be there, and must have a budget for the data sets in ``names``.
 
-    Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first question, and are
-    shown as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller
-    of the ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy,
-    and raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing,
-    and is warned of.
+    Nothing is opened by looking: accounts of analysts that the ledger lacks are opened by their first charge, and shown
+    as new until then; those of data sets only by `make_ledger`. Of an account that is there already, the smaller of the
+    ledger's budget and the policy's holds: an owner lowers a budget by writing a smaller one into the policy, and
+    raises it with ``hush ledger raise``, which leaves a trace. A larger one in the policy alone changes nothing, and is
+    warned of.
     """
     return _with_accounts(_opened(policy, anchor), policy, names=names)
 
@@ -212,7 +212,7 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
                 with suppress(AccountExistsError):
                     if person is None:
                         ledger.create_data(name, policy.data[name].budget, actor=POLICY)
-                    else:  # at once, or with their first question
+                    else:  # at once, or with their first charge
                         (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=budget, actor=POLICY)
             elif budget is not None:
                 account = accounts[name, person or ""]

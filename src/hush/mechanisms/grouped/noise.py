@@ -136,7 +136,7 @@ class GroupedLaplace(_GroupedNoise):
 
     def draw(self, size: int) -> npt.NDArray[Any]:
         """Draw the noise of ``size`` groups."""
-        return np.asarray(noise.discrete_laplace(self.scale, size))
+        return noise.discrete_laplace(self.scale, size=size)
 
     @property
     def variance(self) -> float:
@@ -201,7 +201,7 @@ class GroupedGaussian(_GroupedNoise):
 
     def draw(self, size: int) -> npt.NDArray[Any]:
         """Draw the noise of ``size`` groups."""
-        return np.asarray(noise.discrete_gaussian(self.sigma, size))
+        return noise.discrete_gaussian(self.sigma, size=size)
 
     @property
     def variance(self) -> float:
