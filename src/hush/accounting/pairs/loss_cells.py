@@ -94,6 +94,13 @@ def _rule_error(far: float, h: float) -> float:
     return 6e-7 * (2 * h) ** 6 * (v**6 + 15 * v**4 + 45 * v * v + 15)
 
 
+def atoms(losses: Floats, masses: Floats, c: float) -> LossCells:
+    """Return a law of atoms, by its losses and the logarithms of its masses, each right to a few units of its size."""
+    size = float(np.abs(masses).max()) + 4 + (1 + abs(c)) * float(np.abs(losses).max())
+    slip = 8 * UNIT * float(np.abs(losses).max())
+    return LossCells(losses, masses + c * losses, width=0.0, wrong=16 * UNIT * size, slip=slip, outside=0.0)
+
+
 def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | None:
     """Return the cells of a composition of Gaussians; the tilted s is normal round cμ."""
     mu = math.sqrt(mu_squared)
@@ -114,7 +121,7 @@ def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | Non
 
 
 def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) -> LossCells | None:
-    """Return the cells of a wide discrete Gaussian: an odd number of neighbouring integers each."""
+    """Return the cells of a discrete Gaussian: an odd number of neighbouring integers each, one where it is narrow."""
     mu = delta / sigma
     farthest = abs(c * mu) + _MARGIN + 1
     step = max(width / mu, 2 * (_MARGIN + 1) / (_MAX_CELLS / 2))
@@ -140,9 +147,12 @@ def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) ->
 
     ripple, moved_ripple = excess(s), excess(s + mu)
     losses = mu * (s + mu / 2) + np.log1p((ripple - moved_ripple) / (1 + moved_ripple))
-    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size / sigma) - _LOG_ROOT_TWO_PI + c * losses
-    # The series of `excess` ends after the sixth moment; the eighth is below far⁸.
-    far = (farthest + mu + 2) * size / (2 * sigma)
+    # Σ e^{-x²/2σ²} = σ√2π·(1 + 2e^{-2π²σ²} + …): for narrow laws it is summed.
+    x = np.arange(-100.0, 101.0) / sigma
+    log_norm = math.log(float(np.exp(-0.5 * x * x).sum())) if sigma < 8 else math.log(sigma) + _LOG_ROOT_TWO_PI
+    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size) - log_norm + c * losses
+    # The series of `excess` ends after the sixth moment; the eighth is below far⁸. One integer needs no series.
+    far = (farthest + mu + 2) * size / (2 * sigma) if half else 0.0
     slip = 16 * UNIT * (mu * farthest + mu * mu + far * far) + far**8
     wrong = 16 * UNIT * (farthest * farthest + 8) + far**8
     outside = 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2)

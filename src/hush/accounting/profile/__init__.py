@@ -20,8 +20,8 @@ method                         is used for
                                resort
 ============================== =========================================================================================
 
-The choice of c for the contour and the convolution is :mod:`.cumulant`'s; :mod:`.lattices` has the laws of losses that
-are atoms. Two more answer for what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP
+The choice of c for the contour and the convolution is :mod:`.cumulant`'s; :mod:`.lattices` says which steps share a
+lattice. Two more answer for what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP
 and Rényi curves) and :mod:`.closed_forms` (equal mechanisms of bounded range, fixed in advance).
 
 >>> from fractions import Fraction

@@ -35,25 +35,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 
-from hush.accounting.pairs.base import UNIT, Complexes, Floats, Pair
+from hush.accounting.pairs.base import UNIT, Complexes, Floats, LossCells, Pair
 from hush.accounting.pairs.loss_cells import gaussian_cells
 from hush.accounting.profile.cumulant import Cumulant, log_kappa
-from hush.accounting.profile.lattices import LatticeLaw, groups
+from hush.accounting.profile.lattices import Group, groups
 from hush.accounting.profile.method import FittedMethod, LogInterval, invert
 
 _MAX_STEPS = 100_000
 _MAX_PAIRS = 120
 _LEAST_GRID_POWER, _MAX_GRID_POWER = 12, 22
 """The grid has 2^12 to 2^22 points."""
-_RELATIVE_GOAL = 1e-7
+_RELATIVE_GOAL = 2e-8
 _MAX_MERGED_ATOMS = 1 << 16
 _WINDOW_NATS = 45.0
 """The window leaves out a tilted mass of about e^{-45} on either side."""
+_DROPPED_MASS = 1e-18
+"""Masses on a lattice that together are less than this are left out."""
 _FARTHEST_START = 1 << 61
 """The largest distance in spans between 0 and a window's start: indices are 64-bit."""
 _LARGEST_EXPONENT = 600.0
@@ -67,7 +69,7 @@ class Convolution(FittedMethod):
 
     def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
         super().__init__(cumulant, largest=largest)
-        self._known: dict[float, list[GridPart]] = {}
+        self._known: dict[float, list[GridPart | None]] = {}
         squares = [(pair.gaussian(), count) for pair, count in cumulant.pairs.items()]
         self._mu_squared = math.fsum(float(square) * count for square, count in squares if square is not None)
 
@@ -79,7 +81,7 @@ class Convolution(FittedMethod):
         return sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None) <= _MAX_STEPS
 
     @cached_property
-    def _groups(self) -> list[LatticeLaw]:
+    def _groups(self) -> list[Group]:
         """The steps with atoms, those on one lattice together."""
         return groups({pair: count for pair, count in self.cumulant.pairs.items() if pair.atoms_suffice(count)})
 
@@ -94,57 +96,21 @@ class Convolution(FittedMethod):
         ]
         if self._mu_squared:  # all Gaussian steps are one
             laws.append((gaussian_cells(self._mu_squared, c, width), 1))
-        parts = []
-        for cells, count in laws:
-            if cells is None:
-                return None
-            peak = float(cells.logs.max())
-            masses = np.exp(cells.logs - peak)
-            mass = float(masses.sum())
-            exponent = UNIT * 8 * (float(np.abs(cells.logs).max()) + abs(peak) + 8)
-            parts.append(
-                GridPart(
-                    losses=cells.losses,
-                    masses=masses / mass,
-                    log_scale=peak + math.log(mass),
-                    count=count,
-                    width=cells.width,
-                    wrong=(cells.wrong + exponent) * 1.1,
-                    missing=cells.outside * 1.1,
-                    slip=cells.slip,
-                )
-            )
-        atoms = self._atoms(c)
-        return None if atoms is None else parts + atoms
+        parts = [None if cells is None else GridPart.of(cells, count) for cells, count in laws]
+        parts += self._atoms(c)
+        certified = [part for part in parts if part is not None]
+        return certified if len(certified) == len(parts) else None
 
-    def _atoms(self, c: float) -> list[GridPart] | None:
+    def _atoms(self, c: float) -> list[GridPart | None]:
         """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
         if c not in self._known:
-            merged: list[GridPart] = []
+            merged: list[GridPart | None] = []
             for group in self._groups:
-                law = group.tilted(c)
-                if law is None:
-                    return None
-                slip = 4 * UNIT * float(np.abs(law.losses).max())
-                # Masses below the error may as well be left out: a far atom of no mass would widen the window.
-                order = np.argsort(law.masses)
-                keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
-                if not keep.size:
-                    return None
-                atoms = GridPart(
-                    losses=law.losses[keep],
-                    masses=law.masses[keep],
-                    log_scale=law.log_scale,
-                    count=1,
-                    width=0.0,
-                    wrong=(law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1,
-                    missing=2 * law.error * 1.1,
-                    slip=slip,
-                )
-                if merged and merged[-1].losses.size * atoms.losses.size <= _MAX_MERGED_ATOMS:
-                    merged[-1] = merged[-1].times(atoms, c)
+                law, last = on_lattice(group, c), merged[-1] if merged else None
+                if law is not None and last is not None and last.losses.size * law.losses.size <= _MAX_MERGED_ATOMS:
+                    merged[-1] = last.times(law, c)
                 else:
-                    merged.append(atoms)
+                    merged.append(law)
             if len(self._known) > 8:
                 self._known.clear()
             self._known[c] = merged
@@ -181,7 +147,7 @@ class Convolution(FittedMethod):
                 reached = value_at(law, epsilon).width
                 if best is None or reached < width:
                     best, width = law, reached
-                if reached <= 2 * _RELATIVE_GOAL:
+                if reached <= 10 * _RELATIVE_GOAL:
                     return partial(value_at, best)
                 if law.masses.size >= 1 << _MAX_GRID_POWER:
                     break
@@ -219,7 +185,8 @@ class Convolution(FittedMethod):
 class GridPart:
     """Tilted masses that sum to 1, at losses; ``count`` equal steps.
 
-    Each mass is off by a share ``wrong`` of itself, each loss by ``slip``, and ``missing`` is the mass left out.
+    Each mass is off by a share ``wrong`` of itself, all of them by ``noise`` in the 2-norm, each loss by ``slip``, and
+    ``missing`` is the mass left out.
     """
 
     losses: Floats
@@ -230,6 +197,25 @@ class GridPart:
     wrong: float
     missing: float
     slip: float
+    noise: float = 0.0
+
+    @classmethod
+    def of(cls, cells: LossCells, count: int) -> GridPart:
+        """Return the part of equal steps with these cells."""
+        peak = float(cells.logs.max())
+        masses = np.exp(cells.logs - peak)
+        mass = float(masses.sum())
+        exponent = UNIT * 8 * (float(np.abs(cells.logs).max()) + abs(peak) + 8)
+        return cls(
+            losses=cells.losses,
+            masses=masses / mass,
+            log_scale=peak + math.log(mass),
+            count=count,
+            width=cells.width,
+            wrong=(cells.wrong + exponent) * 1.1,
+            missing=cells.outside * 1.1,
+            slip=cells.slip,
+        )
 
     def times(self, factor: GridPart, c: float) -> GridPart:
         """Return the product of two atomic laws of one step each."""
@@ -247,6 +233,7 @@ class GridPart:
             wrong=wrong,
             missing=self.missing + factor.missing,
             slip=self.slip + factor.slip + rounded,
+            noise=self.noise + factor.noise,
         )
 
 
@@ -331,7 +318,7 @@ def composed(
 ) -> GridLaw | None:
     """Return the law of the sum: every part split on the grid, their transforms multiplied."""
     product: Complexes | None = None
-    rounding, mismatch, missing, growth, products = 0.0, 0.0, 0.0, 0.0, 0
+    rounding, noise, mismatch, missing, growth, products = 0.0, 0.0, 0.0, 0.0, 0.0, 0
     start = math.floor(centre / span) - size // 2
     if abs(start) > _FARTHEST_START:
         return None
@@ -344,11 +331,14 @@ def composed(
         up = -np.expm1(-above) / -math.expm1(-span)
         places = index.astype(np.int64)
         masses = np.bincount(places % size, grid_part.masses * (1 - up) * np.exp(-c * above), size)
-        masses += np.bincount((places + 1) % size, grid_part.masses * up * np.exp(c * (span - above)), size)
+        moved = span if above.any() else 0.0  # atoms on the grid stay whole
+        if moved:
+            masses += np.bincount((places + 1) % size, grid_part.masses * up * np.exp(c * (span - above)), size)
         crowd = int(np.bincount(places % size, minlength=size).max())
         # In the Fourier domain ``count`` equal steps are a power, and different steps a product.
         transformed = np.fft.rfft(masses)
         rounding += grid_part.count * float(np.linalg.norm(masses))
+        noise += grid_part.count * grid_part.noise * math.sqrt(2 * crowd)
         mismatch += grid_part.count * (grid_part.wrong + UNIT * (2 * crowd + 32 + 8 * c * span))
         missing += grid_part.count * grid_part.missing
         # Squaring doubles what was lost before: the n-th power carries n roundings, however few products it takes.
@@ -358,7 +348,7 @@ def composed(
         product = powered if product is None else product * powered
         # Chernoff's bound on the mass beyond either edge; splitting moves an atom by a span at most.
         for k, step in enumerate(steps):
-            wrapped[k] += grid_part.count * ((c + abs(step)) * span + log_mean(grid_part, step))
+            wrapped[k] += grid_part.count * ((c + abs(step)) * moved + log_mean(grid_part, step))
     if product is None:
         return None
     law: Floats = np.fft.irfft(product, n=size)
@@ -368,7 +358,7 @@ def composed(
     if growth > 1 or mismatch > 1 or missing > 1:
         return None
     # Splitting adds to the tilted mass, and with it to all that is relative to the whole.
-    noise = (whirl * rounding * math.exp(growth) + (4 * UNIT * products + whirl) * norm) * (1 + 1e-3)
+    noise = ((whirl * rounding + noise) * math.exp(growth) + (4 * UNIT * products + whirl) * norm) * (1 + 1e-3)
     # Mass outside the window was wrapped round to a wrong loss: it counts twice, as added and as missing.
     missing = math.expm1(missing) * math.exp(growth) * (1 + 1e-6)
     missing += 2 * math.fsum(math.exp(min(wrapped[k] - steps[k] * edges[k] + 1e-9, 0.0)) for k in (0, 1))
@@ -390,6 +380,44 @@ def composed(
         slip=slip,
         split=Displacement.of([(span, grid_part.count) for grid_part in parts]),
         merge=Displacement.of([(grid_part.width, grid_part.count) for grid_part in parts]),
+    )
+
+
+def on_lattice(group: Group, c: float) -> GridPart | None:
+    """Return the tilted law of all steps with atoms on one lattice: in units of its span nothing is split."""
+    members, offset, span = group
+    unit = float(span)
+    parts, turned = [], 0.0
+    for pair, count in members.items():
+        lattice, cells = pair.lattice(), pair.cells(c, 0.0, reverse=False)
+        if lattice is None or cells is None:
+            return None
+        part = GridPart.of(cells, count)
+        index = np.rint((part.losses - float(lattice[0])) / float(lattice[1])) * float(lattice[1] / span)
+        parts.append(replace(part, losses=index))
+        turned += count * c * cells.slip  # the tilt was that of the rounded loss
+    low, high, down, up = window(parts)
+    size = 1 << max(6, math.ceil(math.log2(high - low + 2)))
+    if size > 1 << _MAX_GRID_POWER:
+        return None
+    law = composed(parts, c * unit, 1.0, size, (low + high) / 2, (down, up))
+    if law is None:
+        return None
+    # Masses below the error may as well be left out: a far atom of no mass would widen the window.
+    order = np.argsort(law.masses)
+    keep = np.sort(order[np.cumsum(law.masses[order]) > _DROPPED_MASS])
+    losses = float(offset) + law.losses[keep] * unit
+    slip = 4 * UNIT * (float(np.abs(losses).max()) + abs(float(offset)))
+    return GridPart(
+        losses=losses,
+        masses=law.masses[keep],
+        log_scale=law.log_scale,
+        count=1,
+        width=0.0,
+        wrong=(law.wrong + law.blur + turned + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1,
+        missing=law.missing + _DROPPED_MASS,
+        slip=slip,
+        noise=law.noise,
     )
 
 
