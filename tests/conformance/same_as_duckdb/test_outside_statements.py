@@ -13,6 +13,7 @@ import hush
 from hush.core import HushError
 from hush.curator.curator import Curator
 
+Row = tuple[object, ...]
 PUBLIC = {"cities", "drugs"}
 OTHER_SPELLINGS = {
     '"surgery"': "'surgery'",
@@ -63,6 +64,25 @@ def sides() -> Iterator[tuple[Curator, duckdb.DuckDBPyConnection]]:
         yield curator, plain
 
 
+def unmatched(ours: list[Row], theirs: list[Row], *, chosen: bool) -> tuple[list[Row], list[Row]]:
+    """Return the rows of DuckDB that are none of ours, and ours that are none of DuckDB's."""
+    left, extra = list(theirs), []
+    for row in ours:
+        tests = (
+            all(
+                same_cell(as_exact(mine), as_exact(other), absolute=1 if chosen else 0.02, relative=1e-4)
+                for mine, other in zip(row, their_row, strict=True)
+            )
+            for their_row in left
+        )
+        place = next((at for at, same in enumerate(tests) if same), None)
+        if place is None:
+            extra.append(row)
+        else:
+            del left[place]
+    return left, extra
+
+
 @pytest.mark.parametrize("sql", [line for _, line in STATEMENTS])
 def test_a_statement_has_duckdbs_answer_or_a_reason(sides: tuple[Curator, duckdb.DuckDBPyConnection], sql: str) -> None:
     curator, plain = sides
@@ -71,25 +91,17 @@ def test_a_statement_has_duckdbs_answer_or_a_reason(sides: tuple[Curator, duckdb
         with pytest.raises(HushError, match=words):
             curator.ask(sql, epsilon="1e9", delta="0.001")
         return
-    ours, spelled = answered(curator.ask(sql, epsilon="1e9", delta="0.001")), sql
+    spelled = sql
     for theirs, meaning in OTHER_SPELLINGS.items():
         spelled = spelled.replace(theirs, meaning)
-    left = plain.execute(spelled).fetchall()
     chosen = any(word in sql.upper() for word in ("MEDIAN", "PERCENTILE", "QUANTILE"))  # of a row, never between two
-    extra = []
-    for row in ours:
-        tests = (
-            all(
-                same_cell(as_exact(mine), as_exact(other), absolute=1 if chosen else 0.02, relative=1e-4)
-                for mine, other in zip(row, theirs, strict=True)
-            )
-            for theirs in left
-        )
-        place = next((at for at, same in enumerate(tests) if same), None)
-        if place is None:
-            extra.append(row)
-        else:
-            del left[place]
+    # MIN and MAX are drawn, and beside the outermost row in about one group of 150: four draws miss in under 10⁻⁶
+    drawn = any(word in sql.upper() for word in ("MIN(", "MAX("))
+    for attempt in range(4 if drawn else 1):
+        ours = answered(curator.ask(sql, epsilon=10**9 - attempt, delta="0.001"))
+        left, extra = unmatched(ours, plain.execute(spelled).fetchall(), chosen=chosen)
+        if not left:
+            break
     assert not left, (ours, left)
     # public keys are listed even where nothing has them
     unused = {"Emden", "North", "placebo", "none", None, *range(11)} | {row[0] for row in extra if 0 in row[1:]}
