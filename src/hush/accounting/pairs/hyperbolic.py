@@ -446,13 +446,14 @@ class DiscreteLaplacePair(Pair):
         s = z + flint().arb(1) / 2
         r = (-a).exp()
         below = (s * a).sinh()
-        if (s * a).abs_upper() < 1:
-            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
-            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
-        elif below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
+        near = (s * a).abs_upper() < 1
+        if below.abs_lower() > flint().arb(2) ** -20 or (delta > 4096 and not near):
             # Far from the zeros of sinh the quotient loses at most 20 bits; a large Δ may lose more near them. The
             # ball's radius shows the loss.
             summed = (s * a * (delta - 1)).sinh() / below
+        elif near:
+            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
+            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
         else:
             step = (2 * s * a).exp()
             term, summed = (s * a * (2 - delta)).exp(), flint().acb(0)
