@@ -55,6 +55,13 @@ def opened(texts: list[str], *, unit: str | None = "id", rows: int = 1) -> Curat
     return hush.protect(frame, unit=unit, bounds={"x": (0, 9)}, budget=BUDGET, public={"r": PUBLIC})
 
 
+def test_no_number_makes_a_function_fail() -> None:
+    """DuckDB before 2.0 raises for LN and SQRT of numbers for which they are not defined."""
+    with hush.protect(pa.table({"x": [-4.0, 0.0, 4.0]}), bounds={"x": (-9, 9)}, budget=BUDGET) as curator:
+        for function in ("SQRT(x)", "LN(x)", "LOG10(x)", "LOG(2, x)", "SQRT(LN(x))", "POWER(x, 0.5)"):
+            curator.ask(f"SELECT SUM(CLIP({function}, 0, 3)) AS s FROM data", epsilon=1)
+
+
 TERMS = {
     "numbers": " + ".join(f"EXP(LN(x + {at}.5))" for at in range(45)),
     "powers": " + ".join(f"POWER(x, {at})" for at in range(2, 90)),

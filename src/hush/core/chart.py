@@ -286,15 +286,16 @@ class Sheet:
         """Draw bars from left to right, so that long labels can be read, and return where the drawing ends."""
         room = min(self.width * 0.42, 300)
         names = [wrapped(text, room, lines=2) or [cut(text, room)] for text in labels]
-        left = MARGIN + max(text_width(row) for rows in names for row in rows) + 8
+        # the text of the first tick is centred below it, and must not leave the paper
+        widest = max((text_width(text) for _, text in axis.ticks), default=0.0)
+        left = max(MARGIN + max(text_width(row) for rows in names for row in rows) + 8, widest / 2)
         lanes = 1 + max(bar.lane for bar in bars)
         slot = max(20.0, 11.0 * lanes + 8, LINE * max(map(len, names)) + 6)
         top += 6
         bottom = top + slot * len(labels)
         x = Scale(axis=axis, start=left, end=self.width - MARGIN - 10 - max(text_width(bar.text) for bar in bars))
         spaces = [x(after) - x(before) for (before, _), (after, _) in pairwise(axis.ticks)]
-        widest = max(text_width(text) for _, text in axis.ticks) + 12
-        every = int(widest / max(min(spaces, default=self.width), 1)) + 1
+        every = int((widest + 12) / max(min(spaces, default=self.width), 1)) + 1
         for index, (tick, text) in enumerate(axis.ticks):
             self.add("line", "grid", x1=x(tick), x2=x(tick), y1=top, y2=bottom)
             if index % every == 0:

@@ -75,6 +75,7 @@ _ALIKE = frozenset(
     {
         *("coalesce", "count", "sum", "min", "max", "least", "greatest", "abs", "floor", "ceil", "trunc", "unnest"),
         *("left", "right", "replace", "strpos", "starts_with", "dense_rank", "row_number", "rank", "lag", "lead"),
+        *("ln", "sqrt"),
     }
 )
 _PARTS = {"dayofweek": "DOW", "dayofyear": "DOY"}
@@ -120,9 +121,7 @@ _OTHERWISE = {
     "lower": collated('LOWER({0} COLLATE "pg_c_utf8")'),
     "upper": collated("UPPER(TRANSLATE({0}, '\u00df', '\u1e9e') COLLATE \"pg_c_utf8\")"),
     "ends_with": "(RIGHT({0}, CHAR_LENGTH({1})) = {1})",
-    "ln": "CASE WHEN {0} > 0 THEN LN({0}) END",
-    "log10": "CASE WHEN {0} > 0 THEN LOG({0}) END",
-    "sqrt": "CASE WHEN {0} >= 0 THEN SQRT({0}) END",
+    "log10": "LOG({0})",
     "exp": f"CASE WHEN {{0}} < -708 THEN {number(0)} WHEN {{0}} <= 709 THEN EXP({{0}}) END",
 }
 

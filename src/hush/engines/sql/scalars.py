@@ -303,6 +303,17 @@ def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((value.sql > Double(0), sql)), SqlType.DOUBLE, clean=False)
 
 
+@computes(Op.LN, Op.SQRT)
+def _undefined_below(expression: Call, arguments: list[Value]) -> Value:
+    """Return the logarithm of a positive number, or the root of one that is not negative: of others engines raise."""
+    value = arguments[0].double().finite()
+    if expression.op is Op.LN:
+        pair = value.sql > Double(0), call("ln", value.sql)
+    else:
+        pair = value.sql >= Double(0), call("sqrt", value.sql)
+    return Value(case(pair), SqlType.DOUBLE)
+
+
 @computes(Op.POWER)
 def _power(_: Call, arguments: list[Value]) -> Value:
     left, right = (argument.double().finite() for argument in arguments)
