@@ -231,9 +231,9 @@ class GridPart:
             count=1,
             width=0.0,
             wrong=wrong,
-            missing=self.missing + factor.missing,
+            missing=self.missing + factor.missing + self.missing * factor.missing,
             slip=self.slip + factor.slip + rounded,
-            noise=self.noise + factor.noise,
+            noise=self.noise + factor.noise + self.noise * factor.noise,
         )
 
 
@@ -355,7 +355,7 @@ def composed(
     whirl = 16 * UNIT * math.log2(size)
     norm = float(np.linalg.norm(law))
     # The bounds below are of first order, and of no use where the errors are not small.
-    if growth > 1 or mismatch > 1 or missing > 1:
+    if growth > 1 or mismatch > 1 or missing > 1 or noise > 1e-4:
         return None
     # Splitting adds to the tilted mass, and with it to all that is relative to the whole.
     noise = ((whirl * rounding + noise) * math.exp(growth) + (4 * UNIT * products + whirl) * norm) * (1 + 1e-3)
