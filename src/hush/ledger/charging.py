@@ -465,9 +465,10 @@ def fit(
         if account is None or room is None:
             raise damaged(state.head.number, f"the account {key} has no state")
         paid = unit_price or price(account, events)
+        if not room.fits(paid):
+            return TooMuch(key=key, account=room, charge=paid)
         room = in_force(room, key, lowered)
         cost = paid if room.currency == account.currency else price(room, events)
-        # A budget that a policy lowered has the smaller limits: what fits there fits the account, too.
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
         after[key] = account.spend(paid)

@@ -40,6 +40,7 @@ from typing import Any, ClassVar
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta, read_order
 from hush.accounting.events.base import VERSION, Event
 from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from hush.accounting.pairs.hyperbolic import BoundedRangePair, DiscreteLaplacePair, LaplacePair
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.numbers import assign
@@ -262,8 +263,6 @@ class GaussianEvent(Event):
         )
 
     def description(self) -> Description:
-        from hush.accounting.pairs.gaussian import GaussianPair
-
         return Description.of(GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
 
 
@@ -308,8 +307,6 @@ class DiscreteGaussianEvent(Event):
         assign(self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=_whole(sensitivity))
 
     def description(self) -> Description:
-        from hush.accounting.pairs.gaussian import DiscreteGaussianPair
-
         return Description.of(DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity))
 
 

@@ -30,6 +30,11 @@ Floats = npt.NDArray[np.float64]
 Terms = dict[Fraction, Any]
 """Losses x, each with a polynomial in 1/s (a flint ``arb_poly``)."""
 
+Range = tuple[float, float]
+"""A range of the noise, in standard deviations."""
+EVERYWHERE: Range = (-math.inf, math.inf)
+"""The whole range of the noise."""
+
 
 class LossCells(NamedTuple):
     """A pair's loss, cut into cells that are merged into one atom each (:mod:`.loss_cells`).
@@ -112,12 +117,27 @@ class Pair(ABC):
         """Return {x: q} with M = Σ e^{sx}·q(1/s), s = z + 1/2 and q a polynomial in balls, or None."""
         return None
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
-        """Return the loss in cells of at most this width, tilted by c.
+    def terms_shape(self) -> tuple[int, int] | None:
+        """Return the number of losses of :meth:`terms` and its degree in 1/s, without computing it; None without terms.
+
+        ``terms`` may be None only where this is None.
+        """
+        return None
+
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
+        """Return the loss in cells of at most this width, tilted by c; ``noise`` restricts it to a range of the noise.
 
         None where it is not known, or where there would be too many.
         """
         return None
+
+    def valley(self, c: float) -> float | None:
+        """Return the noise of least density between two humps of the law tilted by c; None where it has one hump."""
+        return None
+
+    def rough_cumulant(self, c: Floats, noise: Range) -> Floats:
+        """Return an estimate of ln ∫ e^{cl}dP over a range of the noise, to choose tilts for pairs with a valley."""
+        raise NotImplementedError
 
     def gaussian(self) -> Fraction | None:
         """Return μ² where the pair is exactly that of Gaussian noise; Gaussian pairs compose by adding μ²."""

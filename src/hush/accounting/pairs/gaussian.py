@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, LossCells, Pair, total
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
 from hush.core.rounding import Ball, ball, down, flint
 from hush.core.work import spend
@@ -185,7 +185,7 @@ class DiscreteGaussianPair(Pair):
         """Return whether the law is narrow enough: that of a wide discrete Gaussian has too many points."""
         return float(self.sigma_squared) * count < 2.5e9
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         return discrete_gaussian_cells(math.sqrt(float(self.sigma_squared)), self.sensitivity, c, width)
 
     def group(self, size: int) -> Pair:

@@ -47,19 +47,21 @@ from typing import Any
 import numpy as np
 
 from hush.accounting.pairs.base import (
+    EVERYWHERE,
     UNIT,
     Batch,
     Complexes,
     Floats,
     LossCells,
     Pair,
+    Range,
     Terms,
     expm1,
     log1p,
     total,
     upward,
 )
-from hush.accounting.pairs.loss_cells import atoms, laplace_cells
+from hush.accounting.pairs.loss_cells import laplace_cells
 from hush.core.rounding import Ball, ball, down, flint
 
 
@@ -133,7 +135,10 @@ class LaplacePair(_HyperbolicPair):
         front = (-ball(e) / 2).exp()
         return {e: poly([front * ball(0.5), front / 4]), -e: poly([front * ball(0.5), -front / 4])}
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+    def terms_shape(self) -> tuple[int, int]:
+        return 2, 1
+
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width)
 
@@ -198,13 +203,6 @@ class ResponsePair(_HyperbolicPair):
         """Return the mass of the true answer."""
         return 1 / (1 + (1 + self.others) * (-ball(self.epsilon)).exp())
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
-        """Return the atoms."""
-        e = float(self.epsilon)
-        masses = [0.0, math.log(self.others) - e, -e] if self.others else [0.0, -e]
-        losses = np.array([e, 0.0, -e] if self.others else [e, -e])
-        return atoms(losses, np.array(masses) - math.log1p((1 + self.others) * math.exp(-e)), c)
-
     def strength(self) -> Fraction | None:
         """Return ε where there are no other answers."""
         return None if self.others else self.epsilon
@@ -218,6 +216,9 @@ class ResponsePair(_HyperbolicPair):
         if self.others:
             terms[Fraction(0)] = poly([front * neutral])
         return terms
+
+    def terms_shape(self) -> tuple[int, int]:
+        return 3 if self.others else 2, 0
 
     def group(self, size: int) -> Pair:
         """Return the pair of every mechanism that is ``size``·ε-DP."""
@@ -278,7 +279,10 @@ class BoundedRangePair(_HyperbolicPair):
         front = 1 / (4 * (ball(e) / 2).sinh())
         return {e: poly([0, front]), -e: poly([0, -front])}
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+    def terms_shape(self) -> tuple[int, int]:
+        return 2, 1
+
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, which has no atoms."""
         return laplace_cells(float(self.epsilon), c, width, atoms=False)
 
@@ -424,8 +428,6 @@ def _sinhc_excess(z: Complexes, e: Floats) -> Complexes:
     return z * (z + 1.0) * (e * e) * summed
 
 
-_MAX_ATOMS = 1 << 21
-"""The largest sensitivity at which the losses are laid out on a grid."""
 _MAX_LISTED_SENSITIVITY = 64
 """The largest sensitivity at which the losses are listed one by one."""
 
@@ -446,14 +448,13 @@ class DiscreteLaplacePair(Pair):
         s = z + flint().arb(1) / 2
         r = (-a).exp()
         below = (s * a).sinh()
-        near = (s * a).abs_upper() < 1
-        if below.abs_lower() > flint().arb(2) ** -20 or (delta > 4096 and not near):
+        if (s * a).abs_upper() < 1:
+            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
+            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
+        elif below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
             # Far from the zeros of sinh the quotient loses at most 20 bits; a large Δ may lose more near them. The
             # ball's radius shows the loss.
             summed = (s * a * (delta - 1)).sinh() / below
-        elif near:
-            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
-            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
         else:
             step = (2 * s * a).exp()
             term, summed = (s * a * (2 - delta)).exp(), flint().acb(0)
@@ -492,16 +493,6 @@ class DiscreteLaplacePair(Pair):
         """Return aΔ + 2a·ℤ."""
         return self.parameter * self.sensitivity, 2 * self.parameter
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
-        """Return the atoms."""
-        a, delta = float(self.parameter), self.sensitivity
-        if delta > _MAX_ATOMS:
-            return None
-        x = np.arange(delta + 1, dtype=np.float64)
-        masses = -a * (delta - x) - math.log1p(math.exp(-a))
-        masses[1:-1] += math.log(-math.expm1(-a))
-        return atoms(a * (2 * x - delta), masses, c)
-
     def top_mass(self, *, reverse: bool = False) -> Ball | None:
         """Return 1/(1+r), the mass of all x ≥ Δ."""
         return 1 / (1 + (-ball(self.parameter)).exp())
@@ -517,6 +508,9 @@ class DiscreteLaplacePair(Pair):
         r = (-ball(a)).exp()
         front = (-ball(a) * delta / 2).exp() / (1 + r)
         return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
+
+    def terms_shape(self) -> tuple[int, int] | None:
+        return None if self.sensitivity > _MAX_LISTED_SENSITIVITY else (self.sensitivity + 1, 0)
 
     def group(self, size: int) -> Pair:
         return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)

@@ -29,7 +29,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hush.accounting.pairs.base import UNIT, Floats, LossCells
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Floats, LossCells, Range
 
 _MARGIN = 10.5
 """Deviations beyond the centre of a tilted normal law at which its cells end."""
@@ -37,6 +37,32 @@ _MAX_CELLS = 1 << 22
 _NEGLIGIBLE_NATS = 60.0
 """Nats below the largest tilted density at which an interval is left out; its mass is counted."""
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def sampled_valley(q: float, kappa: float, c: float) -> float | None:
+    """Return the t of least density between the two humps of a sampled Gaussian's tilted law, None where it has one."""
+    top = (1 + c) * kappa
+    if top < 2:
+        return None
+    t = np.linspace(0, top, 4001)
+    f = _density(q, kappa, c, t, reverse=False)
+    inner = int(np.argmin(f))
+    # Two humps only where the density falls by e³ between them; a shallow dip is not worth a cut.
+    depth = min(float(f[: inner + 1].max()), float(f[inner:].max())) - float(f[inner])
+    return float(t[inner]) if depth > 3 else None
+
+
+def sampled_rough_cumulant(q: float, kappa: float, c: Floats, noise: Range) -> Floats:
+    """Return an estimate of ln ∫ e^{cl}dP over a range of a sampled Gaussian's noise, forward, to choose tilts."""
+    cumulants = np.empty(c.shape)
+    for k, tilt in enumerate(c):
+        low = max(-_MARGIN, noise[0])
+        high = min(max((1 + float(tilt)) * kappa, low) + _MARGIN, noise[1])
+        t = np.linspace(low, max(high, low + 1e-9), 2001)
+        f = _density(q, kappa, float(tilt), t, reverse=False)
+        peak = float(f.max())
+        cumulants[k] = peak + math.log(float(np.exp(f - peak).sum()) * float(t[1] - t[0])) - _LOG_ROOT_TWO_PI
+    return cumulants
 
 
 def log_a(q: float, argument: Floats) -> Floats:
@@ -94,13 +120,6 @@ def _rule_error(far: float, h: float) -> float:
     return 6e-7 * (2 * h) ** 6 * (v**6 + 15 * v**4 + 45 * v * v + 15)
 
 
-def atoms(losses: Floats, masses: Floats, c: float) -> LossCells:
-    """Return a law of atoms, by its losses and the logarithms of its masses, each right to a few units of its size."""
-    size = float(np.abs(masses).max()) + 4 + (1 + abs(c)) * float(np.abs(losses).max())
-    slip = 8 * UNIT * float(np.abs(losses).max())
-    return LossCells(losses, masses + c * losses, width=0.0, wrong=16 * UNIT * size, slip=slip, outside=0.0)
-
-
 def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | None:
     """Return the cells of a composition of Gaussians; the tilted s is normal round cμ."""
     mu = math.sqrt(mu_squared)
@@ -121,7 +140,7 @@ def gaussian_cells(mu_squared: float, c: float, width: float) -> LossCells | Non
 
 
 def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) -> LossCells | None:
-    """Return the cells of a discrete Gaussian: an odd number of neighbouring integers each, one where it is narrow."""
+    """Return the cells of a wide discrete Gaussian: an odd number of neighbouring integers each."""
     mu = delta / sigma
     farthest = abs(c * mu) + _MARGIN + 1
     step = max(width / mu, 2 * (_MARGIN + 1) / (_MAX_CELLS / 2))
@@ -147,22 +166,24 @@ def discrete_gaussian_cells(sigma: float, delta: int, c: float, width: float) ->
 
     ripple, moved_ripple = excess(s), excess(s + mu)
     losses = mu * (s + mu / 2) + np.log1p((ripple - moved_ripple) / (1 + moved_ripple))
-    # Σ e^{-x²/2σ²} = σ√2π·(1 + 2e^{-2π²σ²} + …): for narrow laws it is summed.
-    x = np.arange(-100.0, 101.0) / sigma
-    log_norm = math.log(float(np.exp(-0.5 * x * x).sum())) if sigma < 8 else math.log(sigma) + _LOG_ROOT_TWO_PI
-    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size) - log_norm + c * losses
-    # The series of `excess` ends after the sixth moment; the eighth is below far⁸. One integer needs no series.
-    far = (farthest + mu + 2) * size / (2 * sigma) if half else 0.0
+    logs = -0.5 * s * s + np.log1p(ripple) + math.log(size / sigma) - _LOG_ROOT_TWO_PI + c * losses
+    # The series of `excess` ends after the sixth moment; the eighth is below far⁸.
+    far = (farthest + mu + 2) * size / (2 * sigma)
     slip = 16 * UNIT * (mu * farthest + mu * mu + far * far) + far**8
     wrong = 16 * UNIT * (farthest * farthest + 8) + far**8
     outside = 2.1 * math.exp(-0.5 * (_MARGIN - 0.1) ** 2)
     return LossCells(losses, logs, mu * (size - 1) / sigma, wrong, slip, outside)
 
 
-def sampled_gaussian_cells(q: float, kappa: float, c: float, width: float, *, reverse: bool) -> LossCells | None:
-    """Return the cells of a sampled Gaussian; its noise t is standard normal under Q."""
+def sampled_gaussian_cells(
+    q: float, kappa: float, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE
+) -> LossCells | None:
+    """Return the cells of a sampled Gaussian over a range of its noise t, which is standard normal under Q."""
     power = -c if reverse else 1 + c
-    first, last = min(0.0, power * kappa) - _MARGIN, max(0.0, power * kappa) + _MARGIN
+    first = max(min(0.0, power * kappa) - _MARGIN, noise[0])
+    last = min(max(0.0, power * kappa, first) + _MARGIN, noise[1])
+    if not last > first:
+        return None
     # Cut where the density has fallen by e^{-60} from its largest; left of the first maximum and right of the last.
     t = np.linspace(first, last, 8001)
     f = _density(q, kappa, c, t, reverse=reverse)
@@ -198,8 +219,9 @@ def sampled_gaussian_cells(q: float, kappa: float, c: float, width: float, *, re
     left_mass = max(float(ends[0]), float(ends[1])) + math.log(low - first) if low > first else -math.inf
     right_mass = max(float(ends[2]), float(ends[3])) + math.log(last - high) if last > high else -math.inf
     outside = math.exp(min(left_mass - log_total, 0.0)) + math.exp(min(right_mass - log_total, 0.0))
-    for end in (ends[0], ends[3]):  # beyond the last point: the density over its slope, at least the margin
-        outside += math.exp(min(float(end) - log_total, 0.0)) / (_MARGIN - 0.5)
+    for nodes, open_end in ((ends[0], noise[0]), (ends[3], noise[1])):
+        if math.isinf(open_end):  # beyond the last point: the density over its slope, at least the margin
+            outside += math.exp(min(float(nodes) - log_total, 0.0)) / (_MARGIN - 0.5)
     losses = -losses if reverse else losses
     return LossCells(losses, logs, widest, wrong, slip, outside * (1 + 1e-6))
 

@@ -37,7 +37,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hush.accounting.pairs.base import UNIT, Batch, Complexes, Floats, LossCells, Pair
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range
 from hush.core.rounding import Ball, ball, down, flint, float_up, precision, smallest_decimal, up
 from hush.core.work import spend
 
@@ -182,7 +182,7 @@ class SkellamPair(Pair):
     def profile(self, epsilon: Ball, *, reverse: bool = False) -> Ball:
         return skellam_profile(self.variance, self.sensitivity, epsilon)
 
-    def cells(self, c: float, width: float, *, reverse: bool) -> LossCells | None:
+    def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         end = self._reach(c) if abs(c) < 1e6 else _MAX_MASSES + 1
         if end > _MAX_MASSES:
             return None

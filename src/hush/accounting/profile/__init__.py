@@ -16,12 +16,12 @@ method                         is used for
                                Before the contour where the steps are 24 at most, after it else
 :mod:`.tail_bounds`            every composition: Chernoff far out, near certainty, and the atom at the largest loss
 :mod:`.convolution`            few steps of any kind, sampled ones and atoms above all: FFT on a grid; a last resort
-:mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more, and more nodes; a last
-                               resort
+:mod:`.contour`, wide          eight times the nodes; a last resort
+:mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more; a last resort
 ============================== =========================================================================================
 
-The choice of c for the contour and the convolution is :mod:`.cumulant`'s; :mod:`.lattices` says which steps share a
-lattice. Two more answer for what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP
+The choice of c for the contour and the convolution is :mod:`.cumulant`'s; :mod:`.lattices` has the laws of losses that
+are atoms. Two more answer for what has no dominating pair, or a better theorem than its pair: :mod:`.tail_bounds` (zCDP
 and Rényi curves) and :mod:`.closed_forms` (equal mechanisms of bounded range, fixed in advance).
 
 >>> from fractions import Fraction

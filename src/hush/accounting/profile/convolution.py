@@ -24,42 +24,65 @@ their counts, multiplied and transformed back on a window of n points that holds
 
     δ_N(ε) = e^{K − cε}·Σ_l w(l)·G(l−ε),   G(y) = e^{-cy}(1−e^{-y})₊ ≤ κ(c).
 
-**Errors.** Relative errors of masses multiply: w is off by a share ρ of itself. Mass left out and mass wrapped round
-(Chernoff's bound, from the arrays) change the law by E in total variation, so a sum Σ w·G by max G·E. The FFT's error
-is at most 16u·log₂n in the 2-norm (Higham 2002, Theorem 24.2), and changes the sum by ‖G‖₂ times that at most. Losses
-are known to within ζ together: the ends are taken at ε ± ζ. The span is a power of 2, so that grid points and offsets
-are exact.
+**Errors.** A relative error of each mass, mass left out, mass wrapped round (Chernoff's bound, from the arrays) and
+the FFT's error (at most 16u·log₂n in the 2-norm, Higham 2002, Theorem 24.2; ‖x‖₁ ≤ √n‖x‖₂) change the law of N by E in
+total variation, so the sum by κ(c)·E. Losses are known to within ζ together: the ends are taken at ε ± ζ. The span is a
+power of 2, so that grid points and offsets are exact.
+
+**Humps.** Tilted sampled Gaussians have two humps, and deep in the tail ε lies in the void between, where an error
+relative to the humps is too much. There the pair's law is cut in two at the valley: j of its n steps take the upper
+part, n−j the lower, and each j has its own tilt. All terms are positive, and their ends add up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 
 import numpy as np
 
-from hush.accounting.pairs.base import UNIT, Complexes, Floats, LossCells, Pair
+from hush.accounting.description import Description
+from hush.accounting.pairs.base import EVERYWHERE, UNIT, Complexes, Floats, Pair, Range
 from hush.accounting.pairs.loss_cells import gaussian_cells
 from hush.accounting.profile.cumulant import Cumulant, log_kappa
-from hush.accounting.profile.lattices import Group, groups
+from hush.accounting.profile.lattices import LatticeLaw, groups
 from hush.accounting.profile.method import FittedMethod, LogInterval, invert
 
 _MAX_STEPS = 100_000
 _MAX_PAIRS = 120
-_LEAST_GRID_POWER, _MAX_GRID_POWER = 12, 22
-"""The grid has 2^12 to 2^22 points."""
+_MAX_TERMS = 40
+"""The largest number of terms into which cuts at valleys may split the sum."""
+_MAX_CUT_STEPS = 5000
+"""The largest count of a pair that is cut although only the first terms of its sum are computed."""
+_MAX_JUMPS = 9
+"""The largest number of steps that take the upper part where only the first terms of a sum are computed."""
+_LEAST_GRID_POWER, _MAX_GRID_POWER = 12, 19
+"""The grid has 2^12 to 2^19 points, eight times as many where it goes deep."""
 _RELATIVE_GOAL = 2e-8
 _MAX_MERGED_ATOMS = 1 << 16
+_NEGLIGIBLE_NATS = 26.0
+"""Nats below the largest term at which a term is bounded instead of computed."""
 _WINDOW_NATS = 45.0
 """The window leaves out a tilted mass of about e^{-45} on either side."""
-_DROPPED_MASS = 1e-18
-"""Masses on a lattice that together are less than this are left out."""
 _FARTHEST_START = 1 << 61
 """The largest distance in spans between 0 and a window's start: indices are 64-bit."""
 _LARGEST_EXPONENT = 600.0
 _CHERNOFF_STEPS: Floats = 10.0 ** (np.arange(-32, 9) / 8)
+
+
+Choice = tuple[Pair, int, Range]
+"""A pair, the number of its steps, and the range of noise in these steps."""
+
+
+@dataclass(slots=True)
+class _Sum:
+    """The computed terms, each with ln of its multiplicity, and bounds (K + ln κ, c) of the skipped terms."""
+
+    laws: list[tuple[GridLaw, float]]
+    skipped: list[tuple[float, float]]
 
 
 class Convolution(FittedMethod):
@@ -67,9 +90,13 @@ class Convolution(FittedMethod):
 
     last_resort = True
 
-    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
+    def __init__(self, cumulant: Cumulant, *, largest: float, deep: bool = False) -> None:
         super().__init__(cumulant, largest=largest)
-        self._known: dict[float, list[GridPart | None]] = {}
+        self._max_power = _MAX_GRID_POWER + 3 if deep else _MAX_GRID_POWER
+        self._goal = 5 * _RELATIVE_GOAL if deep else _RELATIVE_GOAL
+        self._known: dict[float, list[GridPart]] = {}
+        self._cut_short: tuple[Pair, int, float, int] | None = None
+        self._loose = [pair for pair in cumulant.pairs if pair.sampled]
         squares = [(pair.gaussian(), count) for pair, count in cumulant.pairs.items()]
         self._mu_squared = math.fsum(float(square) * count for square, count in squares if square is not None)
 
@@ -81,78 +108,227 @@ class Convolution(FittedMethod):
         return sum(n for p, n in pairs.items() if not p.atoms_suffice(n) and p.gaussian() is None) <= _MAX_STEPS
 
     @cached_property
-    def _groups(self) -> list[Group]:
+    def _groups(self) -> list[LatticeLaw]:
         """The steps with atoms, those on one lattice together."""
         return groups({pair: count for pair, count in self.cumulant.pairs.items() if pair.atoms_suffice(count)})
 
-    # -- the law of N ---------------------------------------------------------------------------------------------
+    # -- terms ----------------------------------------------------------------------------------------------------
 
-    def _parts(self, c: float, width: float) -> list[GridPart] | None:
-        """Return the tilted parts, in cells of this width."""
-        laws = [
-            (pair.cells(c, width, reverse=self.cumulant.reverse), count)
-            for pair, count in self.cumulant.pairs.items()
-            if not pair.atoms_suffice(count) and pair.gaussian() is None
-        ]
+    def _terms(self, c: float) -> list[tuple[list[Choice], float]]:
+        """Return the terms of the sum: the part of its law that each pair takes, and ln of the multiplicity."""
+        uncut: list[Choice] = []
+        cut: list[tuple[Pair, int, float]] = []
+        for pair, count in self.cumulant.pairs.items():
+            if pair.atoms_suffice(count) or pair.gaussian() is not None:
+                continue
+            valley = None if self.cumulant.reverse else pair.valley(c)
+            if valley is None:
+                uncut.append((pair, count, EVERYWHERE))
+            else:
+                cut.append((pair, count, valley))
+        # Where there would be too many terms, those with the most steps stay whole.
+        cut.sort(key=lambda sampled: sampled[1])
+        self._cut_short = None
+        while math.prod(count + 1 for _, count, _ in cut) > _MAX_TERMS:
+            pair, count, valley = cut.pop()
+            jumps = _MAX_TERMS // math.prod(n + 1 for _, n, _ in cut) - 1
+            if jumps >= 3 and count <= _MAX_CUT_STEPS:
+                # Many steps, few of which take the upper part: the rest of the sum is bounded as a whole.
+                cut.append((pair, count, valley))
+                self._cut_short = pair, count, valley, min(jumps, _MAX_JUMPS)
+                break
+            uncut.append((pair, count, EVERYWHERE))
+        tops = [n if self._cut_short is None or p != self._cut_short[0] else self._cut_short[3] for p, n, _ in cut]
+        terms = []
+        for numbers in product(*(range(top + 1) for top in tops)):
+            term, ways = list(uncut), 0.0
+            for (pair, count, valley), j in zip(cut, numbers, strict=True):
+                term += [(pair, count - j, (-math.inf, valley))] if j < count else []
+                term += [(pair, j, (valley, math.inf))] if j else []
+                ways += math.log(math.comb(count, j))
+            terms.append((term, ways))
+        return terms
+
+    def _placed(self, terms: list[tuple[list[Choice], float]], c: float, epsilon: float) -> list[float]:
+        """Return an estimate of the saddle point of each term."""
+        spread = 40 if len(terms) > 1 else 6
+        near: Floats = c * 2.0 ** (np.arange(-spread, spread + 1) / 8)
+        # K of the uncut pairs is known; for the parts of a cut law an estimate serves, since any tilt is valid.
+        apart = {pair for term, _ in terms for pair, _, noise in term if noise != EVERYWHERE}
+        uncut = Cumulant(
+            Description(pairs={p: n for p, n in self.cumulant.pairs.items() if p not in apart}),
+            reverse=self.cumulant.reverse,
+        )
+        base = uncut.real(near) if uncut.pairs else np.zeros(near.shape)
+        base = base - near * epsilon - np.log(near) - np.log1p(near)
+        tables: dict[tuple[Pair, Range], Floats] = {}
+        tilts = []
+        for term, _ in terms:
+            height = base
+            for pair, count, noise in term:
+                if noise != EVERYWHERE:
+                    if (pair, noise) not in tables:
+                        tables[pair, noise] = pair.rough_cumulant(near, noise)
+                    height = height + count * tables[pair, noise]
+            height = np.where(np.isfinite(height), height, np.inf)
+            lowest = min(max(int(np.argmin(height)), 1), near.size - 2)
+            # The minimum of the parabola through three neighbouring points, at most one grid step away.
+            before, middle, after = (float(x) for x in height[lowest - 1 : lowest + 2])
+            bend = before - 2 * middle + after
+            shift = 0.5 * (before - after) / bend if math.isfinite(bend) and bend > 0 else 0.0
+            tilts.append(float(near[lowest]) * 2.0 ** (min(max(shift, -1.0), 1.0) / 8))
+        return tilts
+
+    def _climbed(self, term: list[Choice], c: float, epsilon: float) -> float:
+        """Return a better tilt where the cumulant is not known beyond c: doubled while that lowers the peak."""
+        if not self._loose or math.isfinite(float(self.cumulant.real(np.array([2 * c]))[0])):
+            return c
+
+        def height(x: float) -> float:
+            parts = self._parts(term, x, 0.25 / (x + 1))
+            if parts is None:
+                return math.inf
+            return math.fsum(p.count * p.log_scale for p in parts) - x * epsilon - math.log(x) - math.log1p(x)
+
+        best = height(c)
+        for factor in (2.0, 1.25):
+            while c < 1e12:
+                tried = height(factor * c)
+                if not tried < best:
+                    break
+                best, c = tried, factor * c
+        return c
+
+    def _parts(self, term: list[Choice], c: float, width: float) -> list[GridPart] | None:
+        """Return the tilted parts of a term, in cells of this width."""
+        parts = []
+        laws = [(pair.cells(c, width, reverse=self.cumulant.reverse, noise=noise), n) for pair, n, noise in term]
         if self._mu_squared:  # all Gaussian steps are one
             laws.append((gaussian_cells(self._mu_squared, c, width), 1))
-        parts = [None if cells is None else GridPart.of(cells, count) for cells, count in laws]
-        parts += self._atoms(c)
-        certified = [part for part in parts if part is not None]
-        return certified if len(certified) == len(parts) else None
+        for cells, count in laws:
+            if cells is None:
+                return None
+            peak = float(cells.logs.max())
+            masses = np.exp(cells.logs - peak)
+            mass = float(masses.sum())
+            exponent = UNIT * 8 * (float(np.abs(cells.logs).max()) + abs(peak) + 8)
+            error = (cells.wrong + cells.outside + exponent) * 1.1
+            scale = peak + math.log(mass)
+            parts.append(GridPart(cells.losses, masses / mass, scale, count, cells.width, error, cells.slip))
+        atoms = self._atoms(c)
+        return None if atoms is None else parts + atoms
 
-    def _atoms(self, c: float) -> list[GridPart | None]:
+    def _atoms(self, c: float) -> list[GridPart] | None:
         """Return the tilted laws on lattices, multiplied as long as their atoms stay few."""
         if c not in self._known:
-            merged: list[GridPart | None] = []
+            merged: list[GridPart] = []
             for group in self._groups:
-                law, last = on_lattice(group, c), merged[-1] if merged else None
-                if law is not None and last is not None and last.losses.size * law.losses.size <= _MAX_MERGED_ATOMS:
-                    merged[-1] = last.times(law, c)
+                law = group.tilted(c)
+                if law is None:
+                    return None
+                slip = 4 * UNIT * float(np.abs(law.losses).max())
+                # Masses below the error may as well be left out: a far atom of no mass would widen the window.
+                order = np.argsort(law.masses)
+                keep = np.sort(order[np.cumsum(law.masses[order]) > law.error])
+                if not keep.size:
+                    return None
+                error = (2 * law.error + law.blur + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1
+                atoms = GridPart(law.losses[keep], law.masses[keep], law.log_scale, 1, 0.0, error, slip)
+                if merged and merged[-1].losses.size * atoms.losses.size <= _MAX_MERGED_ATOMS:
+                    merged[-1] = merged[-1].times(atoms, c)
                 else:
-                    merged.append(law)
+                    merged.append(atoms)
             if len(self._known) > 8:
                 self._known.clear()
             self._known[c] = merged
         return self._known[c]
 
-    def _law(self, c: float, span: float) -> GridLaw | None:
-        """Return the law of N, tilted by c, on a grid of this span where that has not too many points."""
-        rough = self._parts(c, 0.25 / (c + 1))
-        if rough is None:
-            return None
+    def _sum(self, epsilon: float, c: float) -> _Sum | None:
+        """Return the laws of the terms that matter at ε."""
+        terms = self._terms(c)
+        bounded = []
+        for (term, ways), start in zip(terms, self._placed(terms, c, epsilon), strict=True):
+            tilt = self._climbed(term, start, epsilon)
+            parts = self._parts(term, tilt, 0.25 / (tilt + 1))
+            if parts is None:
+                return None
+            # K of the true term is above that of its merged cells by at most c times their width.
+            scale = math.fsum(p.count * (p.log_scale + tilt * p.width + p.error) for p in parts)
+            log_bound = ways + scale + float(log_kappa(np.array([tilt]))[0]) + 1e-12 * (1 + abs(scale))
+            bounded.append((log_bound - tilt * epsilon, log_bound, tilt, term, ways, parts))
+        # From the term that weighs most at ε.
+        bounded.sort(key=lambda candidate: -candidate[0])
+        laws: list[tuple[GridLaw, float]] = []
+        skipped: list[tuple[float, float]] = []
+        if self._cut_short is not None:
+            remainder = self._remainder(epsilon, c)
+            if remainder is None:
+                return None
+            skipped.append(remainder)
+        # Many terms share the cost that one may have.
+        computed = sum(bound >= bounded[0][0] - _NEGLIGIBLE_NATS for bound, *_ in bounded)
+        power = max(_MAX_GRID_POWER, self._max_power - math.ceil(math.log2(max(computed, 1))))
+        for bound, log_bound, tilt, term, ways, parts in bounded:
+            if laws and bound < bounded[0][0] - _NEGLIGIBLE_NATS:
+                skipped.append((log_bound, tilt))
+                continue
+            law = self._law(term, tilt, parts, power)
+            if law is None:
+                return None
+            laws.append((law, ways))
+        return _Sum(laws, skipped)
+
+    def _remainder(self, epsilon: float, c: float) -> tuple[float, float] | None:
+        """Return (K + ln κ, c), a bound of all terms with more steps in the upper part than were computed."""
+        assert self._cut_short is not None  # noqa: S101 - asked for only then
+        pair, count, valley, top = self._cut_short
+        uncut: list[Choice] = [
+            (p, n, EVERYWHERE)
+            for p, n in self.cumulant.pairs.items()
+            if p != pair and not p.atoms_suffice(n) and p.gaussian() is None
+        ]
+        term: list[Choice] = [(pair, 1, (-math.inf, valley)), (pair, 1, (valley, math.inf)), *uncut]
+        j = np.arange(top + 1, count + 1)
+        ways = np.array([math.lgamma(count + 1) - math.lgamma(i + 1) - math.lgamma(count - i + 1) for i in j])
+        best: tuple[float, float] | None = None
+        # Chernoff's bound of the whole remainder at one tilt; every tilt is valid, and the least bound at ε is kept.
+        for x in c * 2.0 ** (np.arange(-24.0, 5.0) / 4):
+            parts = self._parts(term, float(x), 0.25 / (float(x) + 1))
+            if parts is None:
+                continue
+            lower, upper, *uncut_scales = [p.count * (p.log_scale + x * p.width + p.error) for p in parts]
+            scale = float(np.logaddexp.reduce(ways + (count - j) * lower + j * upper)) + math.fsum(uncut_scales)
+            bound = scale + float(log_kappa(np.array([x]))[0]) + 1e-11 * (1 + abs(scale)), float(x)
+            if best is None or bound[0] - bound[1] * epsilon < best[0] - best[1] * epsilon:
+                best = bound
+        return best
+
+    def _law(self, term: list[Choice], c: float, rough: list[GridPart], largest_power: int) -> GridLaw | None:
+        """Return the law of N for one term."""
         low, high, down, up = window(rough)
-        power = math.ceil(math.log2(max((high - low) / span, 1.0)))
-        power = min(max(power, _LEAST_GRID_POWER), _MAX_GRID_POWER)
+        # The ends are of second order in the span: this span makes their distance about the goal.
+        target_span = math.sqrt(self._goal / (1.3 * sum(p.count for p in rough)) / (c * (c + 1)))
+        power = min(max(math.ceil(math.log2(max((high - low) / target_span, 1.0))), _LEAST_GRID_POWER), largest_power)
         span = 2.0 ** math.ceil(math.log2((high - low) / (2.0**power * 0.95)))
         if span * c > 0.1 or span > 0.1:
             return None
-        fine = self._parts(c, span / 2)
+        fine = self._parts(term, c, span / 2)
         return None if fine is None else composed(fine, c, span, 1 << power, (low + high) / 2, (down, up))
 
     # -- answers --------------------------------------------------------------------------------------------------
 
+    def _at(self, terms: _Sum, epsilon: float) -> LogInterval:
+        lows, highs = [-math.inf], [log_bound - c * epsilon for log_bound, c in terms.skipped]
+        for law, ways in terms.laws:
+            ends = value_at(law, ways, epsilon)
+            lows.append(ends.lower)
+            highs.append(ends.upper)
+        lower, upper = float(np.logaddexp.reduce(lows)), float(np.logaddexp.reduce(highs))
+        return LogInterval(lower=lower - 1e-14 * (1 + abs(lower)), upper=min(0.0, upper + 1e-14 * (1 + abs(upper))))
+
     def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
-        best: GridLaw | None = None
-        width = math.inf
-        steps = sum(count for pair, count in self.cumulant.pairs.items() if not pair.atoms_suffice(count)) + 1
-        # Where sampled noise has a second hump far away, a weaker tilt leaves it out.
-        for tilt in (c, 0.75 * c):
-            # The ends are of second order in the span: this span makes their distance about the goal.
-            span = math.sqrt(_RELATIVE_GOAL / (1.3 * steps) / (tilt * (tilt + 1)))
-            for _ in range(3):
-                law = self._law(tilt, span)
-                if law is None:
-                    break
-                reached = value_at(law, epsilon).width
-                if best is None or reached < width:
-                    best, width = law, reached
-                if reached <= 10 * _RELATIVE_GOAL:
-                    return partial(value_at, best)
-                if law.masses.size >= 1 << _MAX_GRID_POWER:
-                    break
-                span = law.span * min(max(math.sqrt(_RELATIVE_GOAL / reached), 1e-3), 0.25)
-        return None if best is None else partial(value_at, best)
+        terms = self._sum(epsilon, c)
+        return None if terms is None else partial(self._at, terms)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
         root = self.saddle.root(target.lower)
@@ -161,14 +337,15 @@ class Convolution(FittedMethod):
         c, guess = root
         lower, upper = 0.0, math.inf
         for _ in range(6):
-            curve = self.fitted(c, guess, target.lower)
-            if curve is None:
+            terms = self._sum(guess, c)
+            if terms is None:
                 break
-            low, high = invert(curve, target, guess=guess, slope=c, largest=self.largest)
+            sharp = terms.laws[0][0].c
+            low, high = invert(partial(self._at, terms), target, guess=guess, slope=sharp, largest=self.largest)
             lower, upper = max(lower, low), min(upper, high)
             # The law is sharp next to the guess: go on from the new end as long as it moves.
             better = upper if math.isfinite(upper) else 2 * lower
-            if upper - lower <= 1e-9 * upper or abs(better - guess) * c < 0.3:
+            if upper - lower <= 1e-9 * upper or abs(better - guess) * sharp < 0.3:
                 break
             guess = better
             placed = self.saddle.at_epsilon(guess)
@@ -183,39 +360,15 @@ class Convolution(FittedMethod):
 
 @dataclass(slots=True)
 class GridPart:
-    """Tilted masses that sum to 1, at losses; ``count`` equal steps.
-
-    Each mass is off by a share ``wrong`` of itself, all of them by ``noise`` in the 2-norm, each loss by ``slip``, and
-    ``missing`` is the mass left out.
-    """
+    """Tilted masses that sum to 1, at losses; ``count`` equal steps."""
 
     losses: Floats
     masses: Floats
     log_scale: float
     count: int
     width: float
-    wrong: float
-    missing: float
+    error: float
     slip: float
-    noise: float = 0.0
-
-    @classmethod
-    def of(cls, cells: LossCells, count: int) -> GridPart:
-        """Return the part of equal steps with these cells."""
-        peak = float(cells.logs.max())
-        masses = np.exp(cells.logs - peak)
-        mass = float(masses.sum())
-        exponent = UNIT * 8 * (float(np.abs(cells.logs).max()) + abs(peak) + 8)
-        return cls(
-            losses=cells.losses,
-            masses=masses / mass,
-            log_scale=peak + math.log(mass),
-            count=count,
-            width=cells.width,
-            wrong=(cells.wrong + exponent) * 1.1,
-            missing=cells.outside * 1.1,
-            slip=cells.slip,
-        )
 
     def times(self, factor: GridPart, c: float) -> GridPart:
         """Return the product of two atomic laws of one step each."""
@@ -223,17 +376,9 @@ class GridPart:
         masses = np.multiply.outer(self.masses, factor.masses).ravel()
         rounded = 2 * UNIT * float(np.abs(losses).max())
         # (1+E)(1+F) − 1, the rounding of a product, and that of a loss in e^{cl}.
-        wrong = self.wrong + factor.wrong + self.wrong * factor.wrong + 4 * UNIT + c * rounded
+        error = self.error + factor.error + self.error * factor.error + 4 * UNIT + c * rounded
         return GridPart(
-            losses=losses,
-            masses=masses,
-            log_scale=self.log_scale + factor.log_scale,
-            count=1,
-            width=0.0,
-            wrong=wrong,
-            missing=self.missing + factor.missing + self.missing * factor.missing,
-            slip=self.slip + factor.slip + rounded,
-            noise=self.noise + factor.noise + self.noise * factor.noise,
+            losses, masses, self.log_scale + factor.log_scale, 1, 0.0, error, self.slip + factor.slip + rounded
         )
 
 
@@ -255,20 +400,14 @@ class Displacement:
 
 @dataclass(slots=True)
 class GridLaw:
-    """The tilted law of N on grid points, with bounds of its errors.
-
-    Its masses are off by a share ``wrong`` of themselves, by ``noise`` in the 2-norm, and by ``missing`` in sum.
-    """
+    """The tilted law of N on grid points, with bounds of its errors."""
 
     c: float
-    span: float
     losses: Floats
     masses: Floats
     log_scale: float
     blur: float
-    wrong: float
-    noise: float
-    missing: float
+    error: float
     slip: float
     split: Displacement
     merge: Displacement
@@ -318,7 +457,7 @@ def composed(
 ) -> GridLaw | None:
     """Return the law of the sum: every part split on the grid, their transforms multiplied."""
     product: Complexes | None = None
-    rounding, noise, mismatch, missing, growth, products = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    rounding, mismatch, growth, products = 0.0, 0.0, 0.0, 0
     start = math.floor(centre / span) - size // 2
     if abs(start) > _FARTHEST_START:
         return None
@@ -331,16 +470,12 @@ def composed(
         up = -np.expm1(-above) / -math.expm1(-span)
         places = index.astype(np.int64)
         masses = np.bincount(places % size, grid_part.masses * (1 - up) * np.exp(-c * above), size)
-        moved = span if above.any() else 0.0  # atoms on the grid stay whole
-        if moved:
-            masses += np.bincount((places + 1) % size, grid_part.masses * up * np.exp(c * (span - above)), size)
+        masses += np.bincount((places + 1) % size, grid_part.masses * up * np.exp(c * (span - above)), size)
         crowd = int(np.bincount(places % size, minlength=size).max())
         # In the Fourier domain ``count`` equal steps are a power, and different steps a product.
         transformed = np.fft.rfft(masses)
         rounding += grid_part.count * float(np.linalg.norm(masses))
-        noise += grid_part.count * grid_part.noise * math.sqrt(2 * crowd)
-        mismatch += grid_part.count * (grid_part.wrong + UNIT * (2 * crowd + 32 + 8 * c * span))
-        missing += grid_part.count * grid_part.missing
+        mismatch += grid_part.count * (grid_part.error + UNIT * (2 * crowd + 32 + 8 * c * span))
         # Squaring doubles what was lost before: the n-th power carries n roundings, however few products it takes.
         products += grid_part.count + 1
         growth += grid_part.count * math.log(max(float(masses.sum()), 1.0))
@@ -348,83 +483,42 @@ def composed(
         product = powered if product is None else product * powered
         # Chernoff's bound on the mass beyond either edge; splitting moves an atom by a span at most.
         for k, step in enumerate(steps):
-            wrapped[k] += grid_part.count * ((c + abs(step)) * moved + log_mean(grid_part, step))
+            wrapped[k] += grid_part.count * ((c + abs(step)) * span + log_mean(grid_part, step))
     if product is None:
         return None
     law: Floats = np.fft.irfft(product, n=size)
     whirl = 16 * UNIT * math.log2(size)
     norm = float(np.linalg.norm(law))
     # The bounds below are of first order, and of no use where the errors are not small.
-    if growth > 1 or mismatch > 1 or missing > 1 or noise > 1e-4:
+    if growth > 1 or mismatch > 1:
         return None
     # Splitting adds to the tilted mass, and with it to all that is relative to the whole.
-    noise = ((whirl * rounding + noise) * math.exp(growth) + (4 * UNIT * products + whirl) * norm) * (1 + 1e-3)
+    error = math.expm1(mismatch * (1 + 1e-6)) * (1 + 1e-6) * math.exp(growth)
+    error += math.sqrt(size) * (whirl * rounding * math.exp(growth) + (4 * UNIT * products + whirl) * norm) * (1 + 1e-3)
     # Mass outside the window was wrapped round to a wrong loss: it counts twice, as added and as missing.
-    missing = math.expm1(missing) * math.exp(growth) * (1 + 1e-6)
-    missing += 2 * math.fsum(math.exp(min(wrapped[k] - steps[k] * edges[k] + 1e-9, 0.0)) for k in (0, 1))
+    error += 2 * math.fsum(math.exp(min(wrapped[k] - steps[k] * edges[k] + 1e-9, 0.0)) for k in (0, 1))
     law = np.roll(np.maximum(law, 0.0), -(start % size))
     losses: Floats = np.asarray((start + np.arange(size)) * span, dtype=np.float64)
     scale = math.fsum(grid_part.count * grid_part.log_scale for grid_part in parts)
     blur = 8 * UNIT * math.fsum(grid_part.count * (abs(grid_part.log_scale) + 1) for grid_part in parts)
     slip = math.fsum(grid_part.count * grid_part.slip for grid_part in parts)
     return GridLaw(
-        c=c,
-        span=span,
-        losses=losses,
-        masses=law,
-        log_scale=scale,
-        blur=blur,
-        wrong=math.expm1(mismatch * (1 + 1e-6)) * (1 + 1e-6),
-        noise=noise,
-        missing=missing,
-        slip=slip,
-        split=Displacement.of([(span, grid_part.count) for grid_part in parts]),
-        merge=Displacement.of([(grid_part.width, grid_part.count) for grid_part in parts]),
+        c,
+        losses,
+        law,
+        scale,
+        blur,
+        error,
+        slip,
+        Displacement.of([(span, grid_part.count) for grid_part in parts]),
+        Displacement.of([(grid_part.width, grid_part.count) for grid_part in parts]),
     )
 
 
-def on_lattice(group: Group, c: float) -> GridPart | None:
-    """Return the tilted law of all steps with atoms on one lattice: in units of its span nothing is split."""
-    members, offset, span = group
-    unit = float(span)
-    parts, turned = [], 0.0
-    for pair, count in members.items():
-        lattice, cells = pair.lattice(), pair.cells(c, 0.0, reverse=False)
-        if lattice is None or cells is None:
-            return None
-        part = GridPart.of(cells, count)
-        index = np.rint((part.losses - float(lattice[0])) / float(lattice[1])) * float(lattice[1] / span)
-        parts.append(replace(part, losses=index))
-        turned += count * c * cells.slip  # the tilt was that of the rounded loss
-    low, high, down, up = window(parts)
-    size = 1 << max(6, math.ceil(math.log2(high - low + 2)))
-    if size > 1 << _MAX_GRID_POWER:
-        return None
-    law = composed(parts, c * unit, 1.0, size, (low + high) / 2, (down, up))
-    if law is None:
-        return None
-    # Masses below the error may as well be left out: a far atom of no mass would widen the window.
-    order = np.argsort(law.masses)
-    keep = np.sort(order[np.cumsum(law.masses[order]) > _DROPPED_MASS])
-    losses = float(offset) + law.losses[keep] * unit
-    slip = 4 * UNIT * (float(np.abs(losses).max()) + abs(float(offset)))
-    return GridPart(
-        losses=losses,
-        masses=law.masses[keep],
-        log_scale=law.log_scale,
-        count=1,
-        width=0.0,
-        wrong=(law.wrong + law.blur + turned + 16 * UNIT * (1 + abs(law.log_scale)) + c * slip) * 1.1,
-        missing=law.missing + _DROPPED_MASS,
-        slip=slip,
-        noise=law.noise,
-    )
-
-
-def value_at(law: GridLaw, epsilon: float) -> LogInterval:
-    """Return the ends of ln δ(ε)."""
+def value_at(law: GridLaw, ways: float, epsilon: float) -> LogInterval:
+    """Return the ends of one term's share of ln δ(ε)."""
     c = law.c
-    front = law.log_scale - c * epsilon
+    front = law.log_scale + ways - c * epsilon
     bound = math.exp(float(log_kappa(np.array([c]))[0])) * (1 + 1e-9)
     # τ² of the module's docstring: the density of N next to ε bounds the mass that splitting and merging moved.
     tau = 1.1 * max(law.split.deviation, law.merge.deviation) ** 2
@@ -443,15 +537,13 @@ def value_at(law: GridLaw, epsilon: float) -> LogInterval:
     y = law.losses[first:last] - epsilon
     masses = law.masses[first:last]
     with np.errstate(under="ignore"):
-        tilt = np.exp(-c * y)
-        tilted = masses * tilt
-        gain = tilt * -np.expm1(-np.maximum(y, 0.0))
-        close = np.where(np.abs(y) <= half_width, tilt * np.exp(-0.5 * y**2 / tau), 0.0)
-    total, density = float(masses @ gain), float(masses @ close)
-    unsure = law.noise * float(np.linalg.norm(gain)) + bound * law.missing + math.exp(-70)
-    density += law.noise * float(np.linalg.norm(close)) + law.missing * math.exp(c * c * tau / 2)
-    density = density * (1 + law.wrong) * (1 + 1e-9) + 1e-300
-    doubt = UNIT * (64 + 16 * c * float(np.abs(y).max(initial=0.0))) * total + unsure + law.wrong * (total + unsure)
+        tilted = masses * np.exp(-c * y)
+        total = float((tilted * -np.expm1(-np.maximum(y, 0.0))).sum())
+        near = np.abs(y) <= half_width
+        density = float((tilted[near] * np.exp(-0.5 * y[near] ** 2 / tau)).sum()) * (1 + 1e-9) + 1e-300
+    density += law.error * math.exp(c * c * tau / 2)
+    # |G(y±ζ) − G(y)| ≤ ζ(cG + e^{-cy}), for y above −ζ.
+    doubt = UNIT * (64 + 16 * c * float(np.abs(y).max(initial=0.0))) * total + bound * law.error + math.exp(-70)
     doubt += slip * (c * total + float(tilted[y >= -slip].sum())) * (1 + 4 * c * slip)
     ends = []
     for sign, spread, grow in ((-1.0, law.split, grows[0]), (1.0, law.merge, grows[1])):
@@ -461,5 +553,5 @@ def value_at(law: GridLaw, epsilon: float) -> LogInterval:
     lower, upper = ends
     return LogInterval(
         lower=front + math.log(lower) - slack if lower > 0 else -math.inf,
-        upper=min(0.0, front + math.log(upper) + slack) if upper > 0 else -math.inf,
+        upper=front + math.log(upper) + slack if upper > 0 else -math.inf,
     )

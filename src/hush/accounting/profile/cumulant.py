@@ -6,9 +6,9 @@ new events only.
 
 **Where to put the line: the saddle point c of e^{K(c) − cε}/(c(c+1)), from K on the real axis.**
 
-c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. K is evaluated at
-four points a decade, then next to where the choice falls at sixteen, which is fine enough as long as K bends gently.
-Next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of
+c comes from a fixed geometric grid, so that compositions that differ by an event share their nodes. Between coarse
+points K is interpolated, and where the choice falls it is evaluated. A grid of sixteen a decade is fine enough as long
+as K bends gently; next to where a sampled Gaussian's cumulant turns upwards a step of the grid may cost hundreds of
 nats, all of them lost to cancellation, so there c is sought between the grid's points, as finely as the bend asks for.
 
 Everything here is a choice, and any choice gives a valid answer.
@@ -128,7 +128,7 @@ class Cumulant:
 GRID: Floats = 10.0 ** (np.arange(-9 * 16, 12 * 16 + 1) / 16)
 """The abscissae c that are used wherever K bends gently: sixteen a decade."""
 COARSE: Floats = GRID[::4]
-"""The abscissae at which K is evaluated everywhere on the real axis."""
+"""The abscissae at which K is evaluated on the real axis; between them it is interpolated to choose c."""
 LOG_TOLERANCE = math.log(1e-15)
 """The logarithm of the share of δ that the cut and the aliases may take."""
 _LARGEST_BEND = 2.0
@@ -146,62 +146,61 @@ class SaddlePoint:
         self.cumulant = cumulant
         self.largest = largest
         k, r = cumulant.line("real", lambda: COARSE)
+        # Certified on the coarse grid; ln K against ln c is smooth, and a cubic through four points serves for guesses.
         self.coarse: Floats = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
         self.coarse_error: Floats = r
+        self._real = _interpolated(self.coarse)
+        self._sharp: set[int] = set()
         self._top = max(int(np.searchsorted(GRID, last)), 1) if last < GRID[-1] else len(GRID) - 1
 
-    def _exactly(self, key: object, c: Floats) -> Floats:
-        """Return K on the real axis, infinite where it is not known."""
-        k, r = self.cumulant.line(("real", key), lambda: c)
-        return np.asarray(np.where(np.isfinite(r) & (r < 1), k.real, np.inf))
+    def _sharpen(self, index: int) -> bool:
+        """Replace the interpolated K round a grid index by K itself; return whether that was new.
 
-    def _sought(
-        self, heights: Floats, choose: Callable[[Floats, Floats], tuple[int, float] | None]
-    ) -> tuple[float, float] | None:
-        """Return the c and the figure that ``choose`` gives next to the lowest of the coarse grid's heights."""
-        heights = heights[: self._top // 4 + 1]
-        heights = np.where(np.isfinite(heights), heights, np.inf)
-        middle = 4 * int(np.argmin(heights))
-        if not math.isfinite(heights[middle // 4]):
-            return None
-        c, k, choice = GRID[:0], GRID[:0], None
+        Sampled noise has a cumulant that turns upwards within a fraction of a decade, which no interpolation follows.
+        """
+        low = max(index - index % 8 - 8, 0)
+        if low in self._sharp or self.cumulant.affordable() < 1 << 15:
+            return False
+        self._sharp.add(low)
+        window = slice(low, low + 24)
+        k, r = self.cumulant.line(("real", "fine", low), lambda: GRID[window])
+        with np.errstate(all="ignore"):
+            self._real[window] = np.where(np.isfinite(r) & (r < 1), k.real, np.inf)
+        return True
+
+    def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
+        """Return the c and the figure that ``choose`` gives: first with K itself near c, then on finer grids."""
+        choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
         for _ in range(6):
-            low = max(middle - middle % 4 - 8, 0)
-            window = slice(low, min(low + 21, self._top + 1))
-            fine, exact = GRID[window], self._exactly(("fine", window.stop, low), GRID[window])
-            closer = choose(fine, exact)
-            if closer is None:
+            if choice is None or not self._sharpen(choice[0]):
                 break
-            c, k, choice, last = fine, exact, closer, middle
-            middle = low + closer[0]
-            if 4 <= closer[0] < len(fine) - 4 or middle == last:
-                break
+            choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
         if choice is None:
             return None
+        c, k, index = GRID, self._real, choice[0]
         for level in range(9):
-            index = choice[0]
             inside = 0 < index < len(c) - 1
-            # Many pairs bend gently together.
             if self.cumulant.affordable() < 1 << 15 or not (_bent(c, k, index) if inside else level > 0):
                 break
             # Next to a kink the first choice may be a step too low or too high: then go on from the edge.
-            below, above = (int(np.searchsorted(GRID, c[end] * factor)) for end, factor in ((0, 0.999), (-1, 1.001)))
-            low_c = float(c[index - 1] if index > 0 else GRID[max(below - 1, 0)])
-            high_c = float(c[index + 1] if index < len(c) - 1 else GRID[min(above, len(GRID) - 1)])
-            if not low_c < high_c:
+            low = (
+                float(c[index - 1]) if index > 0 else float(GRID[max(int(np.searchsorted(GRID, c[0] * 0.999)) - 1, 0)])
+            )
+            high = (
+                float(c[index + 1])
+                if index < len(c) - 1
+                else float(GRID[int(np.searchsorted(GRID[:-1], c[-1] * 1.001))])
+            )
+            if not low < high:
                 break
-            finer = low_c * (high_c / low_c) ** _ZOOM_STEPS
-            exact = self._exactly(("zoom", level, low_c, high_c), finer)
+            finer = low * (high / low) ** _ZOOM_STEPS
+            values, r = self.cumulant.line(("real", "zoom", level, low, high), lambda finer=finer: finer)  # type: ignore[misc]
+            exact = np.where(np.isfinite(r) & (r < 1), values.real, np.inf)
             closer = choose(finer, exact)
             if closer is None:
                 break
-            c, k, choice = finer, exact, closer
+            c, k, choice, index = finer, exact, closer, closer[0]
         return float(c[choice[0]]), choice[1]
-
-    def _chernoff(self, log_delta: float) -> Floats:
-        """Return upper ends of ε by Chernoff's bound ln δ(ε) ≤ K(c) + ln κ(c) − cε, at every coarse c."""
-        with np.errstate(all="ignore"):
-            return np.asarray((self.coarse + log_kappa(COARSE) - log_delta) / COARSE)
 
     def at_delta(self, log_delta: float) -> tuple[float, float] | None:
         """Return the c and the ε at which the saddle-point estimate of ln δ is nearest to the target."""
@@ -215,8 +214,7 @@ class SaddlePoint:
             guess = float(epsilon[nearest]) + float(estimate[nearest] - log_delta) / float(c[nearest])
             return nearest, min(max(guess, 0.0), self.largest)
 
-        with np.errstate(all="ignore"):
-            return self._sought(self._chernoff(log_delta), choose)
+        return self._sought(choose)
 
     def at_epsilon(self, epsilon: float) -> tuple[float, float] | None:
         """Return the c where the integrand is smallest, and an estimate of ln δ there."""
@@ -233,12 +231,13 @@ class SaddlePoint:
             # Laplace's method: the integral is about e^{height}/√(2π·curvature).
             return lowest, min(float(height[lowest]) - 0.5 * math.log(2 * math.pi * max(spread, 1e-300)), -1e-3)
 
-        with np.errstate(all="ignore"):
-            return self._sought(self.coarse - COARSE * epsilon - np.log(COARSE) - np.log1p(COARSE), choose)
+        return self._sought(choose)
 
     def root(self, log_delta: float) -> tuple[float, float] | None:
         """Return c and ε as :meth:`at_delta` does, by bisection on :meth:`at_epsilon`: slower, better at kinks."""
-        ends = self._chernoff(log_delta)
+        with np.errstate(all="ignore"):
+            # Chernoff's bound ln δ(ε) ≤ K(c) + ln κ(c) − cε, solved for ε: the answer lies below each of these.
+            ends = (self.coarse + log_kappa(COARSE) - log_delta) / COARSE
         low, high = 0.0, min(float(np.min(ends[np.isfinite(ends)], initial=math.inf)), self.largest)
         if not math.isfinite(high):
             return None
@@ -258,9 +257,8 @@ class SaddlePoint:
         """Return points just right of c, with the cumulant and its error bound there."""
         after = int(np.searchsorted(GRID, c * 1.01))
         close = GRID[after : after + 6]
-        step = int(np.searchsorted(COARSE, c * 1.01))
-        left, right = self.coarse[max(step - 1, 0)], self.coarse[min(step, len(COARSE) - 1)]
-        if not right < 3.4 * left:  # steep, or not known: nearer points are worth a look
+        nearby = self._real[max(after - 2, 0) : after + 2]
+        if not np.isfinite(nearby).all() or nearby[-1] > 2.5 * nearby[0]:  # steep: nearer points are worth a look
             close = np.concatenate([c + (float(GRID[after]) - c) * 2.0 ** -np.arange(10.0, 0, -1), close])
         k, r = self.cumulant.line(("real", "ahead", c, close.size), lambda: close)
         return close, k.real, r
@@ -269,10 +267,10 @@ class SaddlePoint:
         """Return the P at which both aliases are about 1e-15 of δ, for the abscissa c."""
         goal = log_delta + LOG_TOLERANCE
         close, values, error = self.ahead(c)
-        first = int(np.searchsorted(COARSE, c * 1.01))
-        beyond = np.concatenate([close, COARSE[first:]])
+        first = int(np.searchsorted(GRID, c * 1.01))
+        beyond = np.concatenate([close, GRID[first:]])
         with np.errstate(all="ignore"):
-            cumulants = np.concatenate([np.where(error < 1, values, np.inf), self.coarse[first:]])
+            cumulants = np.concatenate([np.where(error < 1, values, np.inf), self._real[first:]])
             needed = (cumulants - beyond * epsilon + log_kappa(beyond) - goal) / (beyond - c)
         needed = needed[np.isfinite(needed)]
         forward = min(float(needed.min()) if needed.size else math.inf, self.largest - epsilon)
@@ -302,3 +300,21 @@ def _profile(c: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:
         epsilon = first - 1 / c - 1 / (1 + c)
         log_delta = k - c * epsilon - log_c - np.log1p(c) - 0.5 * np.log(2 * np.pi * curvature)
     return epsilon, log_delta, curvature
+
+
+def _interpolated(coarse: Floats) -> Floats:
+    """Return K on GRID from K on COARSE: cubic in ln K against ln c; infinite wherever a neighbour is unknown."""
+    with np.errstate(all="ignore"):
+        logs = np.log(coarse)
+    logs = np.where(np.isfinite(logs), logs, np.nan)
+    padded = np.concatenate([[2 * logs[0] - logs[1]], logs, [2 * logs[-1] - logs[-2]]])
+    a, b, c, d = padded[:-3], padded[1:-2], padded[2:-1], padded[3:]
+    t = np.arange(4)[None, :] / 4
+    # Catmull–Rom: the cubic through b and c with slopes (c−a)/2 and (d−b)/2.
+    cubic = b[:, None] + 0.5 * t * (
+        (c - a)[:, None] + t * ((2 * a - 5 * b + 4 * c - d)[:, None] + t * (3 * (b - c) + d - a)[:, None])
+    )
+    fine = np.append(cubic.ravel(), logs[-1])
+    with np.errstate(all="ignore"):
+        values = np.exp(fine)
+    return np.where(np.isnan(values), np.inf, values)

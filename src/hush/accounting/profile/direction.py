@@ -13,7 +13,7 @@ from functools import cached_property
 
 from hush.accounting.description import Description
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion
-from hush.accounting.profile.contour import Contour, Lattice, SmoothedContour
+from hush.accounting.profile.contour import WIDER, Contour, Lattice, SmoothedContour
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.lattices import common_measure
@@ -23,7 +23,7 @@ from hush.core import PrecisionError
 from hush.core.rounding import Ball, precision, up
 
 _MAX_WIDE_PAIRS = 200
-"""The largest number of different pairs for the method with very many nodes."""
+"""The largest number of different pairs for the methods with very many nodes."""
 _MAX_EXPANSION_STEPS = 24
 """The number of steps up to which the expansion is quicker than the contour."""
 _TARGET_WIDTH = 1e-10
@@ -79,9 +79,11 @@ class Direction:
         if not expand_first:
             methods += expansion
         if convolves:
-            methods.append(Convolution(cumulant, largest=largest))
-        # This last resort asks for so many nodes that a sampled pair's cumulant would cost more than its convolution.
+            methods += [Convolution(cumulant, largest=largest, deep=deep) for deep in (False, True)]
+        # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
         if len(pairs) <= _MAX_WIDE_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
+            if lattice is None:
+                methods.append(Contour(cumulant, largest=largest, nodes=WIDER * cumulant.affordable()))
             methods.append(SmoothedContour(cumulant, largest=largest))
         return methods
 

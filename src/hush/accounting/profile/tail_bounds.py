@@ -99,6 +99,25 @@ class TailBounds(Method):
                     lower = max(lower, down((-log_complement.exp()).log1p()))
         return LogInterval(lower=lower, upper=upper)
 
+    def epsilon(self, target: LogInterval) -> tuple[float, float]:
+        c, logs = self._chernoff()
+        with np.errstate(all="ignore"):
+            ends = (logs - target.lower) / c
+            ends = ends + 16 * UNIT * (np.abs(logs) + abs(target.lower)) / c
+        upper = max(float(ends.min(initial=math.inf)), 0.0)
+        lower = 0.0
+        with precision(_WORKING_BITS):
+            goal = ball(target.upper)
+            mass, largest = self._edge()
+            if largest is not None and goal < ball(mass):
+                # p·(1 − e^{ε − largest}) = δ, solved for ε.
+                lower = max(lower, down(largest + (-(goal - ball(mass)).exp()).log1p()))
+            if target.upper < 0 and self._halfway() < 0:
+                # e^{ε/2 + K(−1/2)} = 1 − δ, solved for ε.
+                half_epsilon = (-goal.expm1()).log() - ball(self._halfway())
+                lower = max(lower, down(2 * half_epsilon))
+        return lower, upper
+
 
 def _search(objective: Callable[[Floats], Floats], limit: float) -> float:
     """Return a z in (0, limit] near the minimum of the objective: a grid in ln z, refined five times."""
