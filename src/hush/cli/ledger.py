@@ -152,7 +152,7 @@ def export(
     *,
     options: LedgerOptions,
 ) -> None:
-    """Write everything as lines of JSON, which can be accounted for again and imported elsewhere."""
+    """Write the whole ledger as lines of JSON: its budgets can be computed from them, and another ledger imported."""
     with options.opened() as book:
         if file == "-":
             book.export(sys.stdout, actor=options.actor)

@@ -255,7 +255,7 @@ def _saved(**arrays: npt.NDArray[Any]) -> bytes:
 
 
 def _wide(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return integers as they were before `_saved`."""
+    """Return the integers of an array from `_saved`: from digits, where they are wider than 64 bits."""
     if array.dtype.kind != "S":
         return array
     return np.array([int(digits) for digits in array.ravel()], dtype=object).reshape(array.shape)

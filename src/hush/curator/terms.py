@@ -276,7 +276,7 @@ class BoundingTerms(Terms):
 
 @dataclass(frozen=True)
 class RangeTerms(Terms):
-    """All intervals, the distribution and all quantiles of one column."""
+    """What a release of all intervals, the distribution and all quantiles of one column is asked with."""
 
     question: RowsSql
     _: KW_ONLY

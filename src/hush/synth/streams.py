@@ -133,7 +133,7 @@ class StreamPlan:
         return Factorisation.of(self.periods)
 
     def error(self, query: Floats) -> float:
-        """Return the half-width of Σ q·x over the first periods."""
+        """Return the half-width of a sum over the first periods in which ``query`` is the weight of each."""
         return self._half(float(np.linalg.norm(self.factorisation.weights(query))))
 
     def _half(self, length: float) -> float:

@@ -276,7 +276,7 @@ def shuffled_response_delta(epsilon0: Number, *, reports: int, epsilon: float) -
 
 
 def shuffled_response_epsilon(epsilon0: Number, *, reports: int, delta: Number) -> Bound:
-    """Return the exact ε of shuffled binary randomized response at this δ, with its certified ends."""
+    """Return certified bounds around the ε of shuffled binary randomized response at this δ."""
     local, count = _read(epsilon0, reports)
     target = down(ball(fraction_between(delta, "delta")))
     low, high = 0.0, local

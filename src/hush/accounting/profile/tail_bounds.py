@@ -44,7 +44,7 @@ class TailBounds(Method):
         self._top: float | None = None
 
     def _chernoff(self) -> tuple[Floats, Floats]:
-        """Return abscissae c with certified upper ends of K(c) + ln κ(c)."""
+        """Return points c, each with a certified upper bound of K(c) + ln κ(c): one bound of δ for each point."""
         k, r = self.cumulant.line("real", lambda: COARSE)
         with np.errstate(all="ignore"):
             logs = k.real + r + log_kappa(COARSE)

@@ -503,7 +503,7 @@ def _compare(expression: Call, arguments: list[Value]) -> Value:
 
 
 def _check_digits(values: Sequence[Value]) -> None:
-    """Refuse to compare a decimal with a constant of too many digits: their floats could be equal where they differ.
+    """Refuse to compare a decimal with a constant of too many digits: two numbers could become the same float.
 
     Below 2⁵³ in its last digit a decimal is told from all others by its float (`hush.engines.sql.values`).
     """

@@ -116,7 +116,10 @@ class Structure:
         return self._added(full.astype(np.float64))
 
     def least(self, values: Array) -> Array:
-        """Return the least value of a frame, by a table of the least of 1, 2, 4, … values from each place on."""
+        """Return the smallest value of each frame.
+
+        It is read from a table: from each place on, the smallest of the next 1, 2, 4, … values.
+        """
         row = np.where(np.isnan(values), np.inf, values)[..., self.sorted]
         table = [row]
         while 2 ** len(table) <= row.shape[-1]:

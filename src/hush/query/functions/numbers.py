@@ -105,7 +105,7 @@ def _modulo(op: Op, arguments: Arguments) -> Type:
 
 
 def _unary(op: Op, arguments: Arguments) -> Type:
-    """NEGATE, ABS, SIGN, FLOOR, CEIL and TRUNC."""
+    """Return the type of NEGATE, ABS, SIGN, FLOOR, CEIL or TRUNC of a number."""
     (a,) = need(op, arguments, *NUMERIC)
     span = interval(a)
     if op in {Op.NEGATE, Op.ABS}:
@@ -170,7 +170,7 @@ def _to_number(op: Op, arguments: Arguments) -> Type:
 
 
 def _library(op: Op, arguments: Arguments) -> Type:
-    """SQRT, EXP and LN: NULL where undefined."""
+    """Return the type of SQRT, EXP or LN of a number; the value is NULL where the function is not defined."""
     (a,) = need(op, arguments, *NUMERIC)
     span = interval(a)
     defined = span

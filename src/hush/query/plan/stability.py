@@ -655,7 +655,9 @@ class Halves(Hashed):
 
     @classmethod
     def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
-        """Return the halves of a column, or None if its range is a single point; units may be ``weighted`` down.
+        """Return a column's sums above its lower and below its upper bound; None if it has only one possible value.
+
+        Where units are ``weighted``, rows of a unit with too many of them count less.
 
         Where the population is ``within`` a wider one, its other rows are counted, too.
         """
@@ -672,7 +674,7 @@ class Halves(Hashed):
 
     @property
     def factor(self) -> Factor:
-        """The column, counted from its lower bound."""
+        """The column minus its lower bound, in steps."""
         return self.above.factors[0]
 
     @property
