@@ -42,11 +42,10 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer, positive
-from hush.core.rounding import short_up
 from hush.core.work import check_wanted
 from hush.mechanisms.grouped.base import integer_array
 from hush.noise import discrete_gaussian
-from hush.synth.measurements import quantile
+from hush.synth.measurements import quantile, short_up
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[Any]
