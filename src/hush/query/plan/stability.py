@@ -100,6 +100,7 @@ from hush.query.relations import (
     Constants,
     Filter,
     Join,
+    JoinKind,
     PerUnit,
     Project,
     Relation,
@@ -395,16 +396,19 @@ def _below(key: Expression | None, named: Mapping[str, Expression]) -> Expressio
 
 def _joined_unit_rows(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _UnitRows:
     """Return a unit's rows in a join, which a public side multiplies as in step 3."""
+    # rows that a LEFT JOIN finds no partner for are a group of their own
+    partnerless = 1 if relation.kind is JoinKind.LEFT else 0
     if private(relation.left) and private(relation.right):
         # the larger declaration is that of the pairs
         left, right = (_unit_rows(side, schema, by, matches) for side in (relation.left, relation.right))
+        right_groups = right.groups_per_group + (partnerless if right.groups_per_row > 1 else 0)
         return _UnitRows(
             rows=max(left.rows, right.rows),
             groups=max(left.groups, right.groups),
             matches=left.matches * right.matches,
             matches_in_group=left.matches_in_group * right.matches_in_group,
             groups_per_row=left.groups_per_row * right.groups_per_row,
-            groups_per_group=left.groups_per_group * right.groups_per_group,
+            groups_per_group=left.groups_per_group * right_groups,
         )
     if private(relation.left):
         private_side, public_side, joined_on = relation.left, relation.right, [right for _, right in relation.on]
@@ -443,7 +447,7 @@ def _joined_unit_rows(relation: Join, schema: Schema, by: Keys, matches: Matches
     return replace(
         unit_rows,
         groups_per_row=unit_rows.groups_per_row * keys_per_row,
-        groups_per_group=unit_rows.groups_per_group * matches(distinct_keys, ()),
+        groups_per_group=unit_rows.groups_per_group * (matches(distinct_keys, ()) + partnerless),
     )
 
 
