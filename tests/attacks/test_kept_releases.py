@@ -19,10 +19,10 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hush.core import HushError
-from hush.curator import streams
+from hush.curator import stream_states
 from hush.curator.opening import open_policy
 from hush.curator.owner import check
-from hush.curator.streams import StreamError, StreamState
+from hush.curator.stream_states import StreamError, StreamState
 from hush.policy.ledger import STREAMS_KEY
 from hush.synth.streams import weighted
 
@@ -235,11 +235,11 @@ def test_exact_numbers_are_encrypted_with_a_key_outside(
 def test_states_are_encrypted_for_their_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_bytes(bytes(32))
     monkeypatch.setenv(STREAMS_KEY, str(tmp_path / "key"))
-    data = streams.sealed(b"x" * 35, b"head")
-    assert streams.unsealed(data, b"head") == b"x" * 35
+    data = stream_states.sealed(b"x" * 35, b"head")
+    assert stream_states.unsealed(data, b"head") == b"x" * 35
     # as earlier versions wrote it: place and length are authenticated with the definition
     nonce, earlier = bytes(12), AESGCM(bytes(32)).encrypt(bytes(12), b"y" * 9, b"0 9 head")
-    assert streams.unsealed(b"s" + nonce + earlier, b"head") == b"y" * 9
+    assert stream_states.unsealed(b"s" + nonce + earlier, b"head") == b"y" * 9
     for changed_data, context in ((data, b"other"), (data[:-1], b"head"), (data[:20] + data[21:], b"head")):
         with pytest.raises(StreamError, match="another key"):
-            streams.unsealed(changed_data, context)
+            stream_states.unsealed(changed_data, context)

@@ -19,7 +19,7 @@ from hush.curator.terms import TotalsTerms
 from hush.report.columns import shown
 
 if TYPE_CHECKING:
-    from hush.curator.streams import StateFiles
+    from hush.curator.stream_states import StateFiles
     from hush.ledger.streams import StreamDeclaration
     from hush.policy.file import Policy
 
@@ -210,7 +210,7 @@ class ReaderOptions(AskerOptions):
 
     def read(self) -> tuple[Policy, StateFiles, dict[str, tuple[str, ...]] | None]:
         """Return the policy, the analyst's running totals, and everybody's data sets, None for the owner."""
-        from hush.curator.streams import StateFiles
+        from hush.curator.stream_states import StateFiles
         from hush.policy.file import Policy
         from hush.policy.ledger import streams_of
 

@@ -453,7 +453,7 @@ class RemoteStreams:
 
     def open(self, name: str) -> RemoteStream:
         """Return a stream by its name: one's own, else a declared one."""
-        from hush.curator.streams import StreamError
+        from hush.curator.stream_states import StreamError
 
         names = self.names()
         if name.casefold() not in map(str.casefold, names):

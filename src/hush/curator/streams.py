@@ -21,23 +21,8 @@ A name is looked for among one's own running totals first, then among the declar
 **Running totals.** ``create`` charges the price and writes the stream's definition; ``advance`` releases every period
 that is over and was not released yet. Rows that come late count in the period that is open when they arrive.
 
-**State.** Beside the ledger, readable by its owner alone, lies one file for each stream: the definition, the exact
-series so far, what was counted of each unit (by a keyed hash), and all that was released. Noisy integers are in it
-before anybody sees them, and are shown from there ever after. It is replaced as a whole, durably and at once. Killed
-before that, a period was shown to nobody and is measured anew; killed after, it is released. So no period ever has two
-noises. Of two who advance a stream at once one is first; what the other measured is thrown away.
-
-Nobody waits for another's computation, and nothing that readers wait for depends on rows: they read the public members
-alone (`StreamState.public`), and a new state, which grows with the units that were counted, is written before the
-moment at which it counts (`StateFiles.prepare`), and then only put in its place (`StateFiles.commit`). It is read back
-before that, so a stream that was paid for cannot become unreadable.
-
-How many periods were released is also noted in a file of its own: a state file that is older than that is refused,
-because to go on from it would release periods twice. If both files of an earlier day are restored, nobody notices.
-
-**Encryption.** ``HUSH_STREAMS_KEY`` in the environment names a file of 32 random bytes outside the directory. With it,
-all that is private in a state is written under AES-256-GCM, bound to the definition that it belongs to. Definitions and
-released numbers are public, and stay readable without the key.
+What a stream remembers lies beside the ledger (`hush.curator.stream_states`). Of two who advance a stream at once one
+is first; what the other measured is thrown away.
 
 **The policy of its day.** The noise was chosen for what one unit could add when the stream was made. So all that
 decides this is written down with the definition, each part as a fingerprint (`_terms`): bounds, values, units,
@@ -49,32 +34,22 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
-import fcntl
 import io
 import json
-import os
 import re
 import secrets
-import tempfile
-import zipfile
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import GCM
 
-from hush.core import HushError, InvalidValueError, integer
+from hush.core import InvalidValueError, integer
 from hush.curator.answer import Answer, Money
 from hush.curator.coding import Coding, ReleaseColumn
 from hush.curator.data_sets import OpenDataSet
@@ -82,10 +57,10 @@ from hush.curator.declared_streams import StreamView, declared_release, declared
 from hush.curator.kept_release import price_of
 from hush.curator.pipeline import charge, parse, publish
 from hush.curator.session import AnalystSession
+from hush.curator.stream_states import StateFiles, StreamError, StreamState, read_state, sealed, unsealed
 from hush.curator.terms import QuestionTerms, TotalsOrder, TotalsTerms, takes
 from hush.engines.protocol import CodedRows
 from hush.ledger import Charge, RequestConflictError
-from hush.policy.ledger import STREAMS_KEY
 from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
@@ -96,221 +71,14 @@ from hush.query.question import AggregateKind, RowQuestion, fingerprint
 from hush.query.relations import Project, scans
 from hush.query.types import Kind, position
 from hush.report.columns import AnswerColumn, uniform
-from hush.storage import sync_directory
 from hush.synth.streams import MAX_KEYS, MAX_PERIODS, RunningTotals, Seen, StreamPlan, arrivals, plan_stream, seconds
-
-_ARRAYS = ("units", "keys", "rows", "sums", "used")
-_PLAIN, _SEALED = b"p", b"s"
-_NONCE, _TAG = 12, 16
-
-
-class StreamError(HushError):
-    """A stream is not there, is there already, has ended, or its state cannot be trusted."""
-
-    code = "stream"
-
-
-class StateFiles:
-    """Where private state lives: files in a directory, or in the process's memory. A stream has up to three.
-
-    ``NAME.stream`` is its state. ``NAME.released``, how many periods were released, and ``NAME.ended`` are marks apart
-    from it.
-    """
-
-    def __init__(self, place: Path | None, memory: dict[str, bytes]) -> None:
-        self._place, self._memory = place, memory
-
-    def names(self) -> list[str]:
-        """Return the names of all streams."""
-        files = self._memory if self._place is None else [path.name for path in self._place.glob("*.stream")]
-        return sorted(file.removesuffix(".stream") for file in files if file.endswith(".stream"))
-
-    def open(self, name: str, suffix: str = ".stream") -> IO[bytes] | None:
-        """Return a stream's state, or one of its marks, as an open file; None if it is not there."""
-        try:
-            if self._place is None:
-                return io.BytesIO(self._memory[name + suffix])
-            return (self._place / f"{name}{suffix}").open("rb")
-        except (KeyError, FileNotFoundError):
-            return None
-
-    def prepare(self, name: str, state: bytes) -> Path | bytes:
-        """Write a new state durably, beside the old one; `commit` or `discard` it."""
-        if self._place is None:
-            return state
-        self._make_folder(self._place)
-        handle, temporary = tempfile.mkstemp(dir=self._place, prefix=f".{name}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(state)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        return Path(temporary)
-
-    @staticmethod
-    def _make_folder(place: Path) -> None:
-        for folder in (place.parent, place):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def commit(self, name: str, prepared: Path | bytes, suffix: str = ".stream") -> None:
-        """Replace a stream's state by a prepared one: a rename, which takes the same time for every size."""
-        if self._place is None or isinstance(prepared, bytes):
-            assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
-            self._memory[name + suffix] = prepared
-            return
-        prepared.replace(self._place / f"{name}{suffix}")
-        sync_directory(self._place)
-
-    @staticmethod
-    def discard(prepared: Path | bytes) -> None:
-        """Delete a prepared state that was not committed."""
-        if isinstance(prepared, Path):
-            prepared.unlink(missing_ok=True)
-
-    def mark(self, name: str, suffix: str, text: str = "") -> None:
-        """Write a mark durably, apart from the state."""
-        self.commit(name, self.prepare(name, text.encode()), suffix)
-
-    def marked(self, name: str, suffix: str) -> str | None:
-        """Return the text of a mark; None if it is not there."""
-        file = self.open(name, suffix)
-        if file is None:
-            return None
-        with file:
-            return file.read().decode()
-
-    @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Let one process at a time change a stream."""
-        if self._place is None:
-            yield
-            return
-        self._make_folder(self._place)
-        with (self._place / f".{name}.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-
-@dataclass(frozen=True)
-class StreamState:
-    """All that a stream remembers. Private."""
-
-    definition: dict[str, Any]
-    stream: RunningTotals
-    seen: Seen
-
-    def to_bytes(self) -> bytes:
-        """Return the state as it is written."""
-        head = json.dumps(self.definition).encode()
-        private = _saved(exact=self.stream.exact, **{name: getattr(self.seen, name) for name in _ARRAYS})
-        members = {"definition": head, "private": sealed(private, head)}
-        arrays = {name: np.frombuffer(member, np.uint8) for name, member in members.items()}
-        return _saved(measured=self.stream.measured, **arrays)
-
-    @classmethod
-    def read(cls, file: IO[bytes]) -> StreamState:
-        """Return the state in a file."""
-        state = cls.public(file)
-        with _members(file) as members:
-            private = unsealed(members["private"].tobytes(), members["definition"].tobytes())
-        with _members(io.BytesIO(private)) as members:
-            arrivals = Seen(**{name: _wide(members[name]) for name in _ARRAYS})
-            return cls(state.definition, replace(state.stream, exact=_wide(members["exact"])), arrivals)
-
-    @classmethod
-    def public(cls, file: IO[bytes]) -> StreamState:
-        """Return the public members of a state: definition and released numbers. The others are not read."""
-        with _members(file) as members:
-            definition = json.loads(members["definition"].tobytes())
-            plan = StreamPlan(
-                periods=definition["periods"],
-                variance=Fraction(definition["variance"]),
-                rho=Fraction(definition["rho"]),
-                confidence=definition["confidence"],
-            )
-            measured = _wide(members["measured"])
-            # the exact series and the units are private members, so they stay empty here
-            return cls(definition, RunningTotals(plan=plan, exact=measured[:0], measured=measured), Seen.nothing())
-
-
-@contextmanager
-def _members(file: IO[bytes]) -> Iterator[Any]:
-    """Give the members of a state's file; each is read when it is asked for."""
-    try:
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as members:
-            yield members
-    except (ValueError, KeyError, OSError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise StreamError("The state of the stream cannot be read; restore it from a backup.") from error
-
-
-def _saved(**arrays: npt.NDArray[Any]) -> bytes:
-    """Return arrays as a file; integers wider than 64 bits as digits."""
-    narrow = {name: array.astype(np.bytes_) if array.dtype == object else array for name, array in arrays.items()}
-    np.savez(file := io.BytesIO(), **narrow)  # type: ignore[arg-type]
-    return file.getvalue()
-
-
-def _wide(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the integers of an array from `_saved`: from digits, where they are wider than 64 bits."""
-    if array.dtype.kind != "S":
-        return array
-    return np.array([int(digits) for digits in array.ravel()], dtype=object).reshape(array.shape)
-
-
-def sealed(data: bytes, context: bytes) -> bytes:
-    """Return data encrypted for a context; as they are, where there is no key."""
-    key = _key()
-    if key is None:
-        return _PLAIN + data
-    nonce = os.urandom(_NONCE)
-    encryptor = Cipher(AES(key), GCM(nonce)).encryptor()
-    encryptor.authenticate_additional_data(b"0 %d " % len(data) + context)
-    return b"".join([_SEALED, nonce, encryptor.update(data), encryptor.finalize(), encryptor.tag])
-
-
-def unsealed(data: bytes, context: bytes) -> bytes:
-    """Return the data that `sealed` encrypted."""
-    if data[:1] == _PLAIN:
-        return data[1:]
-    key = _key()
-    if key is None:
-        raise StreamError(f"The state of the stream is encrypted: name the file of its key in {STREAMS_KEY}.")
-    nonce, encrypted, tag = data[1 : 1 + _NONCE], data[1 + _NONCE : -_TAG], data[-_TAG:]
-    decryptor = Cipher(AES(key), GCM(nonce, tag)).decryptor()
-    decryptor.authenticate_additional_data(b"0 %d " % len(encrypted) + context)
-    try:
-        return decryptor.update(encrypted) + decryptor.finalize()
-    except InvalidTag as error:
-        raise StreamError(
-            f"The state of the stream was encrypted with another key than {STREAMS_KEY} names."
-        ) from error
-
-
-def _key() -> bytes | None:
-    """Return the key that the environment names; None where it names none."""
-    path = os.environ.get(STREAMS_KEY)
-    if not path:
-        return None
-    try:
-        key = Path(path).read_bytes()
-    except OSError as error:
-        raise StreamError(f"{STREAMS_KEY} names {path!r}, which cannot be read: {error.strerror}.") from error
-    if len(key) != 32:
-        hint = f"Make one: head -c 32 /dev/urandom > {path}"
-        raise StreamError(f"{STREAMS_KEY} must name a file of 32 bytes; {path!r} has {len(key)}. {hint}")
-    return key
-
 
 PART = 2.0
 """The seconds of work, by public figures and besides reading rows, that are released at once."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HORIZON = re.compile(r"\s*(\d{1,6})\s*(hour|day|week|month|year|period)s?\s*", re.IGNORECASE)
 _HOUR = 3600 * 10**6
-_STEPS = {
+_WIDTHS = {
     Kind.INTEGER: {"period": 1},
     Kind.DATE: {"day": 1, "week": 7},
     Kind.TIMESTAMP: {"hour": _HOUR, "day": 24 * _HOUR, "week": 168 * _HOUR},
@@ -337,9 +105,20 @@ class _TotalsQuestion:
     """The names and codes of the released columns, as plain JSON values."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _PlannedTotals:
+    """Running totals that could be created. Nothing was read or charged."""
+
+    asked: _TotalsQuestion
+    plan: StreamPlan
+    definition: dict[str, Any]
+    """As it is written down, before it has a name, a key for units, a request and a receipt."""
+    caveats: tuple[str, ...]
+
+
 def own_views(files: StateFiles) -> list[StreamView]:
     """Return an analyst's running totals."""
-    return [_view(_read(files, name)) for name in files.names()]
+    return [_view(read_state(files, name)) for name in files.names()]
 
 
 class Streams:
@@ -368,7 +147,8 @@ class Streams:
     @takes(TotalsTerms)
     def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Return the price of `create` and the errors of days, weeks and totals. Spends nothing."""
-        _, definition, plan, caveats = self._planned(terms)
+        planned = self._planned(terms)
+        definition, plan = planned.definition, planned.plan
         window, width = _WINDOWS[definition["every"]]
         last, step = definition["periods"], float(Fraction(definition["step"]))
         return {
@@ -380,7 +160,7 @@ class Streams:
                 "total": step * plan.total_error(last),
             },
             "confidence": plan.confidence,
-            "caveats": list(caveats),
+            "caveats": list(planned.caveats),
         }
 
     @takes(TotalsOrder)
@@ -388,14 +168,15 @@ class Streams:
         """Make a stream and charge its whole life."""
         name, request = order.name, order.request
         _check_name(name)
-        asked, definition, plan, _ = self._planned(order)
+        planned = self._planned(order)
+        asked, plan = planned.asked, planned.plan
         unit_key = sealed(secrets.token_bytes(16), name.encode()).hex()
-        definition |= {"name": name, "unit_key": unit_key, "request": request}
+        definition = planned.definition | {"name": name, "unit_key": unit_key, "request": request}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
             if name in self._files.names():
-                before = _read(self._files, name).definition
+                before = read_state(self._files, name).definition
                 if request is not None and before.get("request") == request:
                     if public.items() <= (before | {"ended": False}).items():
                         return StreamRelease(self._session, name)
@@ -444,7 +225,8 @@ class Streams:
         names = ", ".join(self.names()) or "none yet"
         raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
-    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
+    def _planned(self, terms: TotalsTerms) -> _PlannedTotals:
+        """Plan running totals: how many rows of a unit count, which periods there are, and the noise of all of them."""
         totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
         price, bought = price_of(accounts, terms.epsilon)
@@ -461,21 +243,14 @@ class Streams:
         # where every row is a unit, a unit has one row
         cap = cap if limits.units is Units.COLUMN else 1
         kind = totals.time.type.kind
-        period, steps = terms.every or ("period" if kind is Kind.INTEGER else "day"), _STEPS[kind]
-        if period not in steps:
-            allowed = f"one of {', '.join(steps)} for this time column"
+        every, widths = terms.every or ("period" if kind is Kind.INTEGER else "day"), _WIDTHS[kind]
+        if every not in widths:
+            allowed = f"one of {', '.join(widths)} for this time column"
             raise InvalidValueError("every", got=terms.every, allowed=allowed)
-        width = steps[period]
+        width = widths[every]
         first = 0 if terms.start is None else _code(totals.time, terms.start)
-        match = _HORIZON.fullmatch(terms.horizon) if isinstance(terms.horizon, str) else None
-        if match is None:
-            allowed = "a length of time such as '10 years' or '400 days'"
-            raise InvalidValueError("horizon", got=terms.horizon, allowed=allowed)
-        periods, unit = int(match[1]), match[2].lower()
-        if "period" not in {unit, period}:  # rounded up, so that the horizon is covered to its end
-            periods = -(-periods * _HOURS[unit] // _HOURS[period])
         # no further than the bounds of the time column
-        periods = min(periods, -(-(totals.time.levels - first) // width))
+        periods = min(_periods(terms.horizon, every), -(-(totals.time.levels - first) // width))
         plan = plan_stream(
             periods=integer(periods, "horizon", minimum=1, maximum=MAX_PERIODS, hint="Choose longer periods."),
             rho=bought.amount,
@@ -486,7 +261,7 @@ class Streams:
             "question": terms.question,
             "data": totals.data_set.schema.data,
             "epsilon": str(price),
-            "every": period,
+            "every": every,
             "width": width,
             "first": first,
             "periods": plan.periods,
@@ -503,7 +278,20 @@ class Streams:
         caveats = [f"of each unit at most {cap} row{'s' if cap > 1 else ''} count over the whole life"]
         if limits.units is not Units.COLUMN:
             caveats.append("rows are units here, so the table may only grow")
-        return totals, definition, plan, (*caveats, gaussian_price(accounts.delta))
+        caveats.append(gaussian_price(accounts.delta))
+        return _PlannedTotals(asked=totals, plan=plan, definition=definition, caveats=tuple(caveats))
+
+
+def _periods(horizon: object, every: str) -> int:
+    """Return how many periods of a kind ("day") cover a length of time such as "10 years"."""
+    match = _HORIZON.fullmatch(horizon) if isinstance(horizon, str) else None
+    if match is None:
+        allowed = "a length of time such as '10 years' or '400 days'"
+        raise InvalidValueError("horizon", got=horizon, allowed=allowed)
+    count, unit = int(match[1]), match[2].lower()
+    if "period" in {unit, every}:
+        return count
+    return -(-count * _HOURS[unit] // _HOURS[every])  # rounded up, so that the horizon is covered to its end
 
 
 def parse_totals(session: AnalystSession, question: str, data: str | None) -> _TotalsQuestion:
@@ -620,26 +408,6 @@ def _check_name(name: object) -> None:
         raise InvalidValueError("name", got=name, allowed="letters, digits, '_', '-' and '.', at most 64")
 
 
-def _read(files: StateFiles, name: str, read: Callable[[IO[bytes]], StreamState] = StreamState.public) -> StreamState:
-    """Return the state of running totals: by default its public members."""
-    file = files.open(name)
-    if file is None:
-        raise StreamError(f"There is no stream {name!r} any more.")
-    with file:
-        state = read(file)
-    if files.marked(name, ".ended") is not None:
-        state = replace(state, definition=state.definition | {"ended": True})
-    mark = files.marked(name, ".released") or ""
-    # a mark that an earlier version was cut off while it wrote it counts as none
-    marked_periods = int(mark) if mark.isdecimal() else 0
-    if marked_periods > state.stream.released:
-        raise StreamError(
-            f"The state of {name!r} ends at period {state.stream.released}, but {marked_periods} were released. "
-            "It is an old copy, and to go on from it would release periods twice. Restore the newest state."
-        )
-    return state
-
-
 def _view(state: StreamState) -> StreamView:
     keys = ("name", "data", "question", "epsilon", "confidence", "every", "periods", "ended", "receipt")
     return StreamView(pays="once", released=state.stream.released, **{key: state.definition[key] for key in keys})
@@ -652,7 +420,7 @@ class StreamRelease:
         self._session, self._files, self.name = session, StateFiles(session.streams, session.stream_states), name
 
     def _state(self) -> StreamState:
-        return _read(self._files, self.name)
+        return read_state(self._files, self.name)
 
     @property
     def released(self) -> int:
@@ -736,7 +504,7 @@ class StreamRelease:
 
         def measure() -> int:
             """Read the state and the rows, and write the state that follows. How long this takes depends on rows."""
-            state = _read(self._files, self.name, StreamState.read)
+            state = read_state(self._files, self.name, StreamState.read)
             after = _advanced(state, asked, asked.data_set.engine.rows(compiled), last)
             data = replace(after, definition=after.definition | resealed).to_bytes()
             StreamState.read(io.BytesIO(data))  # what could not be read again does not replace what can

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hush.core import HushError, InvalidValueError
-from hush.curator.streams import StreamState
+from hush.curator.stream_states import StreamState
 from hush.ledger import Actor, Ledger, LedgerError, LedgerRolledBackError
 from hush.ledger.anchors import find_marks, open_anchor
 from hush.ledger.backup import Lost

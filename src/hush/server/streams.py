@@ -34,7 +34,8 @@ from hush.curator.declared_streams import (
     declared_release,
     declared_views,
 )
-from hush.curator.streams import StateFiles, StreamError, StreamRelease, own_views
+from hush.curator.stream_states import StateFiles, StreamError
+from hush.curator.streams import StreamRelease, own_views
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
 from hush.ledger.entries import now

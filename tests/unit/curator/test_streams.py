@@ -17,7 +17,7 @@ from hush.curator import streams
 from hush.curator.curator import Curator
 from hush.curator.opening import open_policy, protect
 from hush.curator.session import Outlet
-from hush.curator.streams import StateFiles, StreamError, StreamState
+from hush.curator.stream_states import StateFiles, StreamError, StreamState
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.ledger import RequestConflictError
 from hush.ledger.errors import LedgerFullError
