@@ -157,7 +157,6 @@ def test_a_range_without_a_point_of_its_grid_has_no_key(stepped: Curator, sql: s
         f"SELECT MODE(cost) AS m {NO_POINT}",
         f"SELECT g, MODE(cost) AS m {NO_POINT} GROUP BY g",
         "SELECT MODE(cost) FILTER (WHERE cost BETWEEN 0.3 AND 0.4) AS m FROM data",
-        "SELECT MODE(g) AS m FROM data WHERE g = 'a' AND g = 'b'",
     ],
 )
 def test_a_mode_of_no_value_is_refused_and_free(stepped: Curator, sql: str) -> None:
