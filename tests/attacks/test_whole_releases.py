@@ -260,7 +260,7 @@ def a_unit_stays_within_its_cap(_: Patch) -> None:
 def nobody_remembers_units(patch: Patch) -> None:
     from hush.synth import streams
 
-    patch.setattr(streams, "_within", lambda _units, fresh, _used, _cap: fresh)
+    patch.setattr(streams, "_within_cap", lambda _units, new_rows, _used, _cap: new_rows)
 
 
 # 13: an oracle

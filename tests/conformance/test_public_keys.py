@@ -134,3 +134,58 @@ def test_a_column_that_a_branch_of_case_narrows_is_listed_with_its_whole_range()
         question = "SELECT CASE WHEN i < 0 THEN g ELSE i END AS k, COUNT(*) AS n FROM data GROUP BY k"
         counts = {row["k"]: row["n"] for row in curator.ask(question, epsilon="1e8").rows()}
     assert counts == {0: 1, 1: 2, 2: 0, 3: 0, 100: 1, 200: 1, 300: 0}
+
+
+REGIONS = "SELECT town, region, COUNT(*) AS c FROM towns GROUP BY town, region"
+NO_PARTNER = {
+    f"SELECT x.region AS g, COUNT(*) AS n FROM data d LEFT JOIN ({REGIONS}) x USING (town) GROUP BY 1": None,
+    "SELECT COALESCE(t.region, 'none') AS g, COUNT(*) AS n FROM data d LEFT JOIN towns t "
+    "USING (town) GROUP BY 1": "none",
+    "SELECT x.g, COUNT(*) AS n FROM data d LEFT JOIN (SELECT town, region AS g FROM towns) x "
+    "USING (town) GROUP BY 1": None,
+    "SELECT x.region AS g, COUNT(*) AS n FROM data d LEFT JOIN (SELECT e.id, e.town, t.region FROM data e "
+    "JOIN towns t ON e.town = t.town) x ON d.id = x.id AND d.town = x.town GROUP BY 1": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", ["public", "private"])
+@pytest.mark.parametrize("sql", NO_PARTNER)
+def test_rows_without_a_partner_are_a_group_of_each_unit(sql: str, keys: str) -> None:
+    """They were not counted where the keys bound the groups of a unit, so that it lost one of its groups."""
+    units = 200
+    people = pa.table({"id": [at for at in range(units) for _ in range(3)], "town": ["a", "b", "zz"] * units})
+    towns = pa.table({"town": ["a", "b"], "region": ["A", "B"]})
+    budget = {"epsilon": "1e9", "delta": "1e-6"}
+    with hush.protect(people, unit="id", budget=budget, public={"towns": towns}, max_groups=10, max_rows=10) as made:
+        answer = made.ask(sql, epsilon=10**6, keys=keys, fresh=True).table.to_pylist()
+    assert {row["g"]: row["n"] for row in answer} == {"A": units, "B": units, NO_PARTNER[sql]: units}
+
+
+def test_an_expression_of_a_row_of_nulls_and_null_are_two_keys() -> None:
+    people = pa.table({"id": [1] * 4, "town": ["a", "b", "c", "zz"]})
+    public = {
+        "towns": pa.table({"town": ["a", "b"], "region": ["A", "B"]}),
+        "all_towns": pa.table({"town": ["a", "b", "c"]}),
+    }
+    sql = (
+        "SELECT x.g, COUNT(*) AS n FROM data d LEFT JOIN (SELECT s.town, COALESCE(t.region, 'none') AS g "
+        "FROM all_towns s LEFT JOIN towns t ON s.town = t.town) x ON d.town = x.town GROUP BY 1"
+    )
+    with hush.protect(people, unit="id", budget="1e9", public=public, max_groups=10, max_rows=10) as made:
+        assert counts(made, sql) == [("A", 1), ("B", 1), ("none", 1), (None, 1)]
+
+
+def test_rows_without_a_partner_are_a_group_beside_those_of_rows_with_several() -> None:
+    people = pa.table({"id": [at for at in range(200) for _ in range(3)], "town": ["a", "b", "zz"] * 200})
+    towns = pa.table({"town": ["a", "a", "b", "b"], "region": ["A", "B", "A", "B"]})
+    joined = "SELECT t.region, COUNT(*) AS n FROM data d LEFT JOIN {} t ON d.town = t.town{} GROUP BY 1"
+    paired = "(SELECT e.id, e.town, t.region FROM data e JOIN towns t ON e.town = t.town)"
+    budget = {"epsilon": "1e9", "delta": "1e-6"}
+    with hush.protect(people, unit="id", budget=budget, public={"towns": towns}, max_groups=1, max_rows=3) as made:
+        for sql in (joined.format("towns", ""), joined.format(paired, " AND d.id = t.id")):
+            for keys in ("public", "private"):
+                assert sorted(made.ask(sql, epsilon=10**6, keys=keys, fresh=True).table["n"].to_pylist()) == [
+                    200,
+                    400,
+                    400,
+                ]

@@ -436,7 +436,7 @@ def _unpacked(values: str | list[Any], kind: Kind) -> tuple[Any, ...]:
 def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
     """Return a column of counts moved to the nearest non-negative whole ones with a sum, and wide enough half-widths.
 
-    A true count is not negative: where [v-e, v+e] contains it, so does what is possible of that interval.
+    A true count is not negative. If [v-e, v+e] contains it, so does [max(c-e, 0), c+e] with c = max(v, 0).
     """
     from hush.mechanisms.estimators.base import nonnegative as nonnegative_counts
 
@@ -453,10 +453,12 @@ def _nonnegative(column: AnswerColumn, total: float | None) -> AnswerColumn:
         floors[np.argsort(floors - moved, kind="stable")[:missing]] += 1
     counts = iter(floors.tolist())
     values = tuple(None if value is None else next(counts) for value in noisy)
-    reaches = [column.interval(row) for row in range(len(noisy))]
-    # the bar is symmetric around the moved count, so it must reach the farther end
-    errors = [
-        None if reach is None or new is None else max(reach[1] - new, new - reach[0])
-        for reach, new in zip(reaches, values, strict=True)
-    ]
+    errors: list[float | None] = []
+    for old, new, error in zip(noisy, values, column.errors or (None,) * len(noisy), strict=True):
+        if old is None or error is None:
+            errors.append(error)
+        else:
+            centre = max(old, 0)
+            # the bar is symmetric around the moved count, so it must reach the farther end
+            errors.append(max(centre + error - new, new - max(centre - error, 0.0)))
     return replace(column, values=values, errors=tuple(errors))

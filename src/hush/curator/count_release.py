@@ -24,7 +24,7 @@ from hush.core.storage import writing
 from hush.curator.answer import Answer
 from hush.curator.catalogue import in_quotes
 from hush.curator.coding import Coding, ReleaseColumn, masks
-from hush.curator.kept_release import ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
+from hush.curator.kept_release import Fact, ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
 from hush.curator.session import AnalystSession
 from hush.curator.terms import MarginalOrder, MarginalTerms, RangeOrder, RangeTerms
 from hush.engines.protocol import CodedRows
@@ -84,17 +84,18 @@ class MarginalExplanation(ReleaseExplanation):
             "caveats": list(self.caveats),
         }
 
-    def lines(self) -> list[str]:
-        """Return the price and the half-widths of twenty tables, line by line."""
-        lines = [f"{len(self.plan.workload)} tables at {self.price}, noise: {self.plan.law}"]
-        errors = self.errors()
-        lines += [
-            f"  {' × '.join(columns)}: {self.coding.domain.cells(columns)} cells, each ±{shown(error)}"
+    def facts(self) -> list[Fact]:
+        """Return the price, then the half-widths of twenty tables."""
+        errors, cells = self.errors(), self.coding.domain.cells
+        facts = [Fact(words=f"{len(errors)} tables at {self.price}, noise: {self.plan.law}")]
+        facts += [
+            Fact(label=" × ".join(columns), words=f"{cells(columns)} cells, each ±", error=error)
             for columns, error in list(errors.items())[:20]
         ]
         if len(errors) > 20:
-            lines.append(f"  … and {len(errors) - 20} more; the largest is ±{shown(max(errors.values()))}")
-        return lines
+            words = f"… and {len(errors) - 20} more; the largest is ±"
+            facts.append(Fact(words=words, error=max(errors.values())))
+        return facts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -235,9 +236,14 @@ class MarginalRelease(WholeRelease):
             ]
         )
 
-    def __str__(self) -> str:
+    def largest_error(self) -> Fact:
+        """Return the number of tables, the largest half-width of a cell, and the price."""
         largest = max(self.marginals[columns].error for columns in self.tables)
-        return f"{len(self.tables)} tables, each cell within ±{shown(largest)} ({self.confidence:.0%}), at {self.price}"
+        after = f" ({self.confidence:.0%}), at {self.price}"
+        return Fact(words=f"{len(self.tables)} tables, each cell within ±", error=largest, after=after)
+
+    def __str__(self) -> str:
+        return str(self.largest_error())
 
 
 def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExplanation:
@@ -315,11 +321,11 @@ class RangeExplanation(ReleaseExplanation):
             "caveats": list(self.caveats),
         }
 
-    def lines(self) -> list[str]:
-        """Return the price and the half-widths line by line."""
+    def facts(self) -> list[Fact]:
+        """Return the price, then the half-widths."""
         headline = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
-        errors = [f"  {name}: ±{shown(error)} rows" for name, error in self.errors().items()]
-        return [f"{headline}, noise: {self.plan.price.law}", *errors]
+        errors = [Fact(label=name, words="±", error=error, after=" rows") for name, error in self.errors().items()]
+        return [Fact(words=f"{headline}, noise: {self.plan.price.law}"), *errors]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

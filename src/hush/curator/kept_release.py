@@ -38,7 +38,7 @@ from hush.query.errors import QuestionError
 from hush.query.plan.plan import gaussian_price
 from hush.query.question import fingerprint
 from hush.query.types import Kind
-from hush.report.columns import AnswerColumn
+from hush.report.columns import AnswerColumn, shown
 from hush.synth import Price
 
 if TYPE_CHECKING:
@@ -169,6 +169,23 @@ class Headed:
         return self.head.coding
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A fact in words, or an error with the words before and after it."""
+
+    label: str = ""
+    words: str
+    error: float | None = None
+    after: str = ""
+
+    def told(self, rounded: Callable[[float], str] = shown) -> str:
+        """Return the fact without its label."""
+        return self.words if self.error is None else f"{self.words}{rounded(self.error)}{self.after}"
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.told()}" if self.label else self.told()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReleaseExplanation(Headed):
     """The base of all explanations: the price of a release, and its rows. Nothing was read or charged."""
@@ -188,9 +205,14 @@ class ReleaseExplanation(Headed):
         outlook = self.outlook
         return {"price": self.price.to_json(), "budget": None if outlook is None else outlook.to_json()}
 
+    def facts(self) -> list[Fact]:
+        """Return the price, then the expected errors."""
+        return [Fact(words=str(self.price))]
+
     def lines(self) -> list[str]:
-        """Return the price and the expected errors line by line."""
-        return [str(self.price)]
+        """Return the facts line by line."""
+        price, *errors = self.facts()
+        return [str(price), *(f"  {error}" for error in errors)]
 
     def __str__(self) -> str:
         budget = [] if (outlook := self.outlook) is None else [f"  budget: {outlook}"]

@@ -25,7 +25,7 @@ from hush.accounting import Event, ZCDPEvent
 from hush.core import InvalidValueError
 from hush.core.errors import DescriptionError
 from hush.curator.answer import Money
-from hush.curator.kept_release import PlannedRows, ReleaseExplanation, ReleaseHead, amount_of, plan_rows, release
+from hush.curator.kept_release import Fact, PlannedRows, ReleaseExplanation, ReleaseHead, amount_of, plan_rows, release
 from hush.curator.session import AnalystSession
 from hush.curator.terms import FitOrder, FitTerms
 from hush.engines.protocol import CodedRows
@@ -86,9 +86,10 @@ class FitExplanation(ReleaseExplanation):
             "caveats": list(self.caveats),
         }
 
-    def lines(self) -> list[str]:
-        """Return the price and the noise in two lines."""
-        return [f"{type(self.model).__name__} at {self.price}", f"  {self.model.explain()}"]
+    def facts(self) -> list[Fact]:
+        """Return the price, then the noise in words."""
+        name, noise = type(self.model).__name__, self.model._told()  # noqa: SLF001 - of one family
+        return [Fact(words=f"{name} at {self.price}"), Fact(label=name, words=noise)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ PART = 2.0
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HORIZON = re.compile(r"\s*(\d{1,6})\s*(hour|day|week|month|year|period)s?\s*", re.IGNORECASE)
 _HOUR = 3600 * 10**6
-_STEPS = {
+_WIDTHS = {
     Kind.INTEGER: {"period": 1},
     Kind.DATE: {"day": 1, "week": 7},
     Kind.TIMESTAMP: {"hour": _HOUR, "day": 24 * _HOUR, "week": 168 * _HOUR},
@@ -103,6 +103,17 @@ class _TotalsQuestion:
     step: Fraction
     shown: dict[str, Any]
     """The names and codes of the released columns, as plain JSON values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PlannedTotals:
+    """Running totals that could be created. Nothing was read or charged."""
+
+    asked: _TotalsQuestion
+    plan: StreamPlan
+    definition: dict[str, Any]
+    """As it is written down, before it has a name, a key for units, a request and a receipt."""
+    caveats: tuple[str, ...]
 
 
 def own_views(files: StateFiles) -> list[StreamView]:
@@ -136,7 +147,8 @@ class Streams:
     @takes(TotalsTerms)
     def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Return the price of `create` and the errors of days, weeks and totals. Spends nothing."""
-        _, definition, plan, caveats = self._planned(terms)
+        planned = self._planned(terms)
+        definition, plan = planned.definition, planned.plan
         window, width = _WINDOWS[definition["every"]]
         last, step = definition["periods"], float(Fraction(definition["step"]))
         return {
@@ -148,7 +160,7 @@ class Streams:
                 "total": step * plan.total_error(last),
             },
             "confidence": plan.confidence,
-            "caveats": list(caveats),
+            "caveats": list(planned.caveats),
         }
 
     @takes(TotalsOrder)
@@ -156,9 +168,10 @@ class Streams:
         """Make a stream and charge its whole life."""
         name, request = order.name, order.request
         _check_name(name)
-        asked, definition, plan, _ = self._planned(order)
+        planned = self._planned(order)
+        asked, plan = planned.asked, planned.plan
         unit_key = sealed(secrets.token_bytes(16), name.encode()).hex()
-        definition |= {"name": name, "unit_key": unit_key, "request": request}
+        definition = planned.definition | {"name": name, "unit_key": unit_key, "request": request}
         public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
@@ -212,7 +225,8 @@ class Streams:
         names = ", ".join(self.names()) or "none yet"
         raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
-    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, dict[str, Any], StreamPlan, tuple[str, ...]]:
+    def _planned(self, terms: TotalsTerms) -> _PlannedTotals:
+        """Plan running totals: how many rows of a unit count, which periods there are, and the noise of all of them."""
         totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
         price, bought = price_of(accounts, terms.epsilon)
@@ -229,21 +243,14 @@ class Streams:
         # where every row is a unit, a unit has one row
         cap = cap if limits.units is Units.COLUMN else 1
         kind = totals.time.type.kind
-        period, steps = terms.every or ("period" if kind is Kind.INTEGER else "day"), _STEPS[kind]
-        if period not in steps:
-            allowed = f"one of {', '.join(steps)} for this time column"
+        every, widths = terms.every or ("period" if kind is Kind.INTEGER else "day"), _WIDTHS[kind]
+        if every not in widths:
+            allowed = f"one of {', '.join(widths)} for this time column"
             raise InvalidValueError("every", got=terms.every, allowed=allowed)
-        width = steps[period]
+        width = widths[every]
         first = 0 if terms.start is None else _code(totals.time, terms.start)
-        match = _HORIZON.fullmatch(terms.horizon) if isinstance(terms.horizon, str) else None
-        if match is None:
-            allowed = "a length of time such as '10 years' or '400 days'"
-            raise InvalidValueError("horizon", got=terms.horizon, allowed=allowed)
-        periods, unit = int(match[1]), match[2].lower()
-        if "period" not in {unit, period}:  # rounded up, so that the horizon is covered to its end
-            periods = -(-periods * _HOURS[unit] // _HOURS[period])
         # no further than the bounds of the time column
-        periods = min(periods, -(-(totals.time.levels - first) // width))
+        periods = min(_periods(terms.horizon, every), -(-(totals.time.levels - first) // width))
         plan = plan_stream(
             periods=integer(periods, "horizon", minimum=1, maximum=MAX_PERIODS, hint="Choose longer periods."),
             rho=bought.amount,
@@ -254,7 +261,7 @@ class Streams:
             "question": terms.question,
             "data": totals.data_set.schema.data,
             "epsilon": str(price),
-            "every": period,
+            "every": every,
             "width": width,
             "first": first,
             "periods": plan.periods,
@@ -271,7 +278,20 @@ class Streams:
         caveats = [f"of each unit at most {cap} row{'s' if cap > 1 else ''} count over the whole life"]
         if limits.units is not Units.COLUMN:
             caveats.append("rows are units here, so the table may only grow")
-        return totals, definition, plan, (*caveats, gaussian_price(accounts.delta))
+        caveats.append(gaussian_price(accounts.delta))
+        return _PlannedTotals(asked=totals, plan=plan, definition=definition, caveats=tuple(caveats))
+
+
+def _periods(horizon: object, every: str) -> int:
+    """Return how many periods of a kind ("day") cover a length of time such as "10 years"."""
+    match = _HORIZON.fullmatch(horizon) if isinstance(horizon, str) else None
+    if match is None:
+        allowed = "a length of time such as '10 years' or '400 days'"
+        raise InvalidValueError("horizon", got=horizon, allowed=allowed)
+    count, unit = int(match[1]), match[2].lower()
+    if "period" in {unit, every}:
+        return count
+    return -(-count * _HOURS[unit] // _HOURS[every])  # rounded up, so that the horizon is covered to its end
 
 
 def parse_totals(session: AnalystSession, question: str, data: str | None) -> _TotalsQuestion:

@@ -20,6 +20,7 @@ from hush.core.storage import writing
 from hush.curator.answer import Money
 from hush.curator.coding import Coding, masks
 from hush.curator.kept_release import (
+    Fact,
     ReleaseExplanation,
     ReleaseHead,
     WholeRelease,
@@ -73,17 +74,17 @@ class SyntheticExplanation(ReleaseExplanation):
             "caveats": list(self.caveats),
         }
 
-    def lines(self) -> list[str]:
-        """Return the price and the noise of each column's counts, line by line."""
-        lines = [f"synthetic rows of {len(self.coding.columns)} columns at {self.price}, noise: {self.plan.price.law}"]
-        errors = self.errors()
-        lines += [
-            f"  {column.name}: {column.size} values, each counted with a deviation of {shown(errors[column.name])} rows"
-            for column in self.coding.columns
-        ]
+    def facts(self) -> list[Fact]:
+        """Return the price, then the noise of each column's counts and of the certificate."""
+        columns, noise, errors = len(self.coding.columns), self.plan.price.law, self.errors()
+        measured = [(column.name, f"{column.size} values, each counted") for column in self.coding.columns]
         if "certificate" in errors:
-            lines.append(f"  certificate: each pair's distance with a deviation of {shown(errors['certificate'])} rows")
-        return lines
+            measured.append(("certificate", "each pair's distance"))
+        deviations = [
+            Fact(label=name, words=f"{words} with a deviation of ", error=errors[name], after=" rows")
+            for name, words in measured
+        ]
+        return [Fact(words=f"synthetic rows of {columns} columns at {self.price}, noise: {noise}"), *deviations]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -53,7 +53,7 @@ _PIECE = 66  # bytes of a field element of 521 bits
 
 def _broken(why: str) -> AggregationError:
     """Return the error that ends a run."""
-    return AggregationError(f"{why}. Nothing was revealed. No sum is released; begin a new session")
+    return AggregationError(f"{why}. No sum is released; begin a new session")
 
 
 class Party:

@@ -90,11 +90,13 @@ class Model:
 
     def explain(self) -> str:
         """Return the price of a fit and the numbers that it will release."""
+        return f"{type(self).__name__}: {self._told()}"
+
+    def _told(self) -> str:
         epsilon, delta = read_budget(self.epsilon, self.delta)
         price = compose([self.event]).epsilon(delta).upper if delta else self.event.pure_epsilon()
         promise = f"ε={float(epsilon):.6g}" + (f", δ={float(delta):.6g}" if delta else "")
-        cost = f"one fit costs ε={price:.6g} of at most {promise}; neighbours differ by one row"
-        return f"{type(self).__name__}: {cost}. {self._story()}"
+        return f"one fit costs ε={price:.6g} of at most {promise}; neighbours differ by one row. {self._story()}"
 
     def _story(self) -> str:
         return ""

@@ -309,7 +309,12 @@ class TableAnchor(Anchor):
         self._storage.ready()
         text = canonical(mark.to_json()).decode()
         if not self._made:
-            self._storage.change(_CREATE)
+            # IF NOT EXISTS alone fails where two sessions say it at once.
+            self._storage.rows("SELECT pg_advisory_lock(hashtext('hush anchors'))")
+            try:
+                self._storage.change(_CREATE)
+            finally:
+                self._storage.rows("SELECT pg_advisory_unlock(hashtext('hush anchors'))")
             self._made = True
         # Two statements need no transaction: the caller holds the ledger's lock, so there is one writer.
         if not self._storage.change("UPDATE hush_anchors SET mark = ? WHERE name = ?", text, self._name):

@@ -146,7 +146,7 @@ class CurrentPolicy:
         self._stamp = _stamp(settings.policy)
         self._opened = OpenPolicy(settings) if Path(settings.policy).exists() else None
         """None as long as there is no policy: the owner makes it on the page."""
-        self._looking = threading.Lock()
+        self._looking, self._reading = threading.Lock(), threading.Lock()
         self._retry_at = 0.0
         self.mistake = ""
         """The mistake in the present file; empty if the file is in force."""
@@ -169,8 +169,9 @@ class CurrentPolicy:
         if time.monotonic() < self._retry_at:
             return
         try:
-            if (opened := self._opened) is not None:
-                opened.load()
+            with self._reading:
+                if (opened := self._opened) is not None:
+                    opened.load()
         except HushError as error:
             self._retry_at = time.monotonic() + _RETRY
             log.warning("a file has changed and cannot be read, so questions are about its former rows: %s", error)
@@ -200,7 +201,7 @@ class CurrentPolicy:
     def close(self) -> None:
         """Close everything once nobody uses it."""
         self._closed.set()
-        with self._looking:
+        with self._looking, self._reading:  # an engine that reads a file cannot be closed
             opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()

@@ -79,10 +79,9 @@ import numpy.typing as npt
 
 from hush.accounting.events import ApproximateDPEvent, ComposedEvent, DiscreteLaplaceEvent, Event, ZCDPEvent
 from hush.core import InvalidValueError, integer, positive
-from hush.core.rounding import short_up
 from hush.mechanisms.estimators.base import nonnegative
 from hush.synth.domain import MAX_CELLS, CodedTable, Columns, Domain
-from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, unpack
+from hush.synth.measurements import Measurement, MeasurementsError, noise_variance, pack, quantile, short_up, unpack
 
 Floats = npt.NDArray[np.float64]
 _GAP = 2e-5
@@ -139,7 +138,7 @@ def residual_noise(
     touched: int = 1,
 ) -> tuple[dict[Columns, Fraction], Fraction]:
     """Return the s² of each residual's noise that costs at most ``rho`` and errs least, and what it costs exactly."""
-    positive(rho, "rho")
+    rho = positive(rho, "rho")
     # a column with a single code adds nothing: residuals with it are 0, exactly, and are not measured
     sets = [columns for columns in closure(wanted) if all(size > 1 for size in domain.shape(columns))]
     spreads = _best_spreads(domain, wanted, sets, optimise)

@@ -35,6 +35,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from statistics import NormalDist
 from typing import Any
 
@@ -44,7 +45,6 @@ import numpy.typing as npt
 from hush.accounting.events import ApproximateDPEvent, Event, ZCDPEvent
 from hush.core import HushError, positive
 from hush.core.numbers import assign
-from hush.core.rounding import short_up
 from hush.mechanisms.base import choose
 from hush.noise import discrete_gaussian, discrete_laplace
 from hush.synth.domain import Columns
@@ -208,6 +208,16 @@ def shares(weights: Sequence[float], total: Fraction) -> list[Fraction]:
     # Floats only choose the proportions; the fractions below add up to the total exactly.
     parts = [max(1, math.floor(_FINE * weight / largest)) for weight in weights]
     return [total * Fraction(part, sum(parts)) for part in parts]
+
+
+def short_up(value: Fraction) -> Fraction:
+    """Return a short rational that is no smaller: more noise, never less.
+
+    Ledgers hold events with these parameters: another rounding would make a paid release another question.
+    """
+    # About twelve digits: a larger value has fewer places after the point.
+    scale = 10 ** max(12 - len(str(ceil(value))), 0)
+    return Fraction(ceil(value * scale), scale)
 
 
 def noise_variance(law: str, parameter: Fraction) -> float:

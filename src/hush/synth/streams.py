@@ -42,11 +42,10 @@ import numpy.typing as npt
 
 from hush.accounting.events import Event, ZCDPEvent
 from hush.core import InvalidValueError, integer, positive
-from hush.core.rounding import short_up
 from hush.core.work import check_wanted
 from hush.mechanisms.grouped.base import integer_array
 from hush.noise import discrete_gaussian
-from hush.synth.measurements import quantile
+from hush.synth.measurements import quantile, short_up
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[Any]
@@ -198,68 +197,72 @@ def arrivals(
     period: Integers | None = None,
     steps: int = 1,
 ) -> tuple[Integers, Seen]:
-    """Return the counts or sums under each key that are new in each step, one row per step, and the state after.
+    """Return how much each key grew in each step, counting at most ``cap`` new rows of a unit over its life.
 
-    The rows are all that there are now; ``period`` is the step in which each comes, 0 for those of before. A pair
-    (unit, key)'s new rows are those beyond what was seen of it. Of a unit's new rows, key by key, as many count as its
-    cap leaves; a sum of values within ±bound changes by no more than bound for each of them. Where rows are units every
-    new one counts.
+    The growth has one row per step and one column for each of ``size`` keys; the state after it is returned too. The
+    rows given are all that the table has now, and ``period`` is the step in which each comes, 0 for those of before.
+    The new rows of a pair (unit, key) are those beyond what was seen of it. A count grows by the new rows that are
+    counted, a sum by the change of the pair's ``values``. These lie within ±``bound``, so a sum changes by no more than
+    ``bound`` for each counted row. Without ``units`` every row is a unit, and every new one is counted.
     """
-    alone = units is None
-    owner = np.full(len(keys), -1, dtype=np.int64) if units is None else units
     summed = np.zeros(len(keys), np.int64) if values is None else values
     if bound >= _NARROW:
         summed = summed.astype(object)
     step = np.zeros(len(keys), np.int64) if period is None else period
-    # every pair of before and of now has one pair_index, in the order of units and then keys
-    all_units, all_keys = np.concatenate([seen.units, owner]), np.concatenate([seen.keys, keys])
-    order = np.lexsort((all_keys, all_units))
-    sorted_units, sorted_keys = all_units[order], all_keys[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (sorted_units[1:] != sorted_units[:-1]) | (sorted_keys[1:] != sorted_keys[:-1])
-    pair_index = np.empty(len(order), dtype=np.int64)
-    pair_index[order] = np.cumsum(first) - 1
-    pair_units, pair_keys = sorted_units[first], sorted_keys[first]
-    unit_of_pair = np.searchsorted(pair_units, pair_units)  # the number of the unit's first pair
-    before, pair_of_row = pair_index[: len(seen.units)], pair_index[len(seen.units) :]
-
-    count = len(pair_units)
-    rows, used, sums = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, summed.dtype)
-    rows[before], used[before], sums[before] = seen.rows, seen.used, seen.sums
-    used_of_unit = np.zeros(count, np.int64)
-    np.add.at(used_of_unit, unit_of_pair, used)
-    rows_now, sums_now = np.zeros(count, np.int64), np.zeros(count, summed.dtype)
+    owner = np.full(len(keys), -1, dtype=np.int64) if units is None else units
+    state, pair_of_row = _with_pairs(seen, owner, keys, summed.dtype)
+    unit_of_pair = np.searchsorted(state.units, state.units)  # the number of the unit's first pair
+    used_of_unit = np.zeros(len(state.units), np.int64)
+    np.add.at(used_of_unit, unit_of_pair, state.used)
+    rows_now, sums_now = np.zeros_like(state.rows), np.zeros_like(state.sums)
+    growth = np.zeros((steps, size), dtype=np.int64 if values is None else summed.dtype)
 
     by_step = np.argsort(step, kind="stable")
     ends = np.searchsorted(step[by_step], np.arange(steps), side="right")
-    counts = np.zeros((steps, size), dtype=np.int64 if values is None else summed.dtype)
-    for number in range(steps):
+    for number, arrived in enumerate(np.split(by_step, ends)[:-1]):
         check_wanted()
-        new = by_step[ends[number - 1] if number else 0 : ends[number]]
-        np.add.at(rows_now, pair_of_row[new], 1)
-        np.add.at(sums_now, pair_of_row[new], summed[new])
-        # after the first step a pair without new rows stays as it is: it is compared with itself
-        pairs = np.unique(pair_of_row[new]) if number else np.arange(count)
-        fresh = np.maximum(rows_now[pairs] - rows[pairs], 0)
-        allowed = fresh if alone else _within(unit_of_pair[pairs], fresh, used_of_unit, cap)
-        limit = bound * allowed.astype(summed.dtype)
-        change = allowed if values is None else np.maximum(np.minimum(sums_now[pairs] - sums[pairs], limit), -limit)
-        np.add.at(counts[number], pair_keys[pairs], change)
+        np.add.at(rows_now, pair_of_row[arrived], 1)
+        np.add.at(sums_now, pair_of_row[arrived], summed[arrived])
+        # a pair without rows in a step does not change; in the first nearly all have some, so all are visited
+        pairs = np.unique(pair_of_row[arrived]) if number else np.arange(len(state.units))
+        new_rows = np.maximum(rows_now[pairs] - state.rows[pairs], 0)
+        counted_rows = new_rows if units is None else _within_cap(unit_of_pair[pairs], new_rows, used_of_unit, cap)
+        limit = bound * counted_rows.astype(summed.dtype)
+        change = np.maximum(np.minimum(sums_now[pairs] - state.sums[pairs], limit), -limit)
+        np.add.at(growth[number], state.keys[pairs], counted_rows if values is None else change)
         # what was seen never shrinks: rows that go and come back are not new
-        sums[pairs] = np.where(rows_now[pairs] >= rows[pairs], sums_now[pairs], sums[pairs])
-        rows[pairs] = np.maximum(rows[pairs], rows_now[pairs])
-        used[pairs] += allowed
-        np.add.at(used_of_unit, unit_of_pair[pairs], allowed)
-    return counts, Seen(units=pair_units, keys=pair_keys, rows=rows, sums=sums, used=used)
+        state.sums[pairs] = np.where(rows_now[pairs] >= state.rows[pairs], sums_now[pairs], state.sums[pairs])
+        state.rows[pairs] = np.maximum(state.rows[pairs], rows_now[pairs])
+        state.used[pairs] += counted_rows
+        np.add.at(used_of_unit, unit_of_pair[pairs], counted_rows)
+    return growth, state
 
 
-def _within(units: Integers, fresh: Integers, used_of_unit: Integers, cap: int) -> Integers:
+def _with_pairs(seen: Seen, units: Integers, keys: Integers, sum_type: np.dtype[Any]) -> tuple[Seen, Integers]:
+    """Return the state with a place for every pair of before and now, and the place of each row's pair."""
+    all_units, all_keys = np.concatenate([seen.units, units]), np.concatenate([seen.keys, keys])
+    order = np.lexsort((all_keys, all_units))
+    sorted_units, sorted_keys = all_units[order], all_keys[order]
+    starts_pair = np.ones(len(order), dtype=np.bool_)
+    starts_pair[1:] = (sorted_units[1:] != sorted_units[:-1]) | (sorted_keys[1:] != sorted_keys[:-1])
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.cumsum(starts_pair) - 1
+    seen_places, row_places = np.split(places, [len(seen.units)])
+
+    pair_units, pair_keys = sorted_units[starts_pair], sorted_keys[starts_pair]
+    count = len(pair_units)
+    rows, used, sums = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, sum_type)
+    rows[seen_places], used[seen_places], sums[seen_places] = seen.rows, seen.used, seen.sums
+    return Seen(units=pair_units, keys=pair_keys, rows=rows, sums=sums, used=used), row_places
+
+
+def _within_cap(units: Integers, new_rows: Integers, used_of_unit: Integers, cap: int) -> Integers:
     """Return how many new rows of each pair count; pairs of one unit stand together."""
     if not len(units):
-        return fresh
-    ahead = np.cumsum(fresh) - fresh  # new rows of pairs before this one
+        return new_rows
+    ahead = np.cumsum(new_rows) - new_rows  # new rows of pairs before this one
     ahead -= ahead[np.searchsorted(units, units)]  # of the same unit
-    return np.asarray(np.minimum(fresh, np.maximum(cap - used_of_unit[units] - ahead, 0)))
+    return np.asarray(np.minimum(new_rows, np.maximum(cap - used_of_unit[units] - ahead, 0)))
 
 
 def seconds(*, rows: float, keys: int, first: int, last: int) -> float:

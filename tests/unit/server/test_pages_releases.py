@@ -337,6 +337,17 @@ def _opened(browser):
     return browser.app._service.policy.in_force()
 
 
+def test_a_large_error_is_rounded_as_a_number(browser, people: People) -> None:
+    """The page shows three digits of the error itself, however the lines of the API write it."""
+    signed_in(browser, people, "alice")
+    terms = {"table": ROWS, "epsilon": "0.0003", "degree": 2}
+    told = browser.post("/api/v1/releases/marginals/explain", json=terms, headers=bearer(people, "alice")).json()
+    (table,) = told["tables"]
+    page = browser.get("/releases", params={"kind": "marginals", "q": ROWS, "epsilon": "0.0003", "degree": "2"}).text
+    assert table["error"] > 10_000
+    assert f"303 cells, each ±{round(table['error'], -2):,.0f}</td>" in page
+
+
 def test_a_model_is_shown_and_predicts_for_nothing(browser, people: People) -> None:
     """Coefficients are those of the summary, predictions those of the model, and mistakes are told."""
     form = signed_in(browser, people, "alice")

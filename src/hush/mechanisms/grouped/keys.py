@@ -135,7 +135,7 @@ class KeyThreshold:
     def threshold(self) -> int:
         """T: a key of one unit passes it with probability at most δ/keys."""
         # The 2 is that of P[Z ≥ T-1] ≤ P[N ≥ T-2].
-        return 2 + math.ceil(self.sigma * normal_quantile(self.delta / self.keys))
+        return 2 + math.ceil(self.sigma * normal_quantile(min(self.delta / self.keys, Fraction(1, 2))))
 
     @property
     def event(self) -> Event:

@@ -99,6 +99,9 @@ def plan_composed(
     for_keys = total_delta / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
     tables = [question.table, *(table for table, _ in question.awaited)]
     numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
+    outputs = {number: dict(each.outputs) for number, each in enumerate(question.questions)}
+    for table in tables:
+        meanings(table, outputs)  # which refuses, before any charge, what grows without end where it is put in
     asked = {number: question.questions[number] for number in numbers}
     private = [number for number, each in asked.items() if each.keys and domains(each.keys, each.relation) is None]
     # by its aggregates, and half of one for choosing keys; public keys alone are free

@@ -150,6 +150,8 @@ class Looked:
 
     lookup: Lookup
     expression: Expression
+    further: int
+    """The most keys that are not among the table's: NULL, and what the expression is of a row of NULLs."""
 
 
 Domain = Listed | DerivedKey | Looked
@@ -207,11 +209,11 @@ def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Ex
                 # plus NULL, for each column
                 size *= math.prod(len(values) + 1 for _, _, values in domain.columns)
             case Looked() if matches is not None:
-                # the different keys that the table has, with NULL only where that is a key, and there always
+                # the different keys that the table has, and those of rows that a LEFT JOIN finds no partner for
                 lookup, key = domain.lookup, domain.expression
                 source = with_values(lookup.within or lookup.scan, [key])
                 rows = matches(PerUnit(source=source, keys=((_KEY, key),), aggregates=()), ())
-                size *= rows + key.type.null_is_key
+                size *= rows + domain.further
     return size
 
 
@@ -263,7 +265,13 @@ def _names(scan: Scan) -> frozenset[str]:
 def _domain(expression: Expression, relation: Relation, most: float) -> Domain | None:
     type_ = expression.type
     public = _public(expression, relation)
-    looked = None if public is None else Looked(lookup=public[0], expression=public[1])
+    looked = None
+    if public is not None:
+        lookup, said = public
+        # of a row of NULLs an expression is one value, NULL or not; a LEFT JOIN around it adds NULL to that
+        outer = isinstance(expression, Column) and _origin(expression, relation)[2]
+        further = (type_.null_is_key or lookup.optional) + (outer and lookup.optional)
+        looked = Looked(lookup=lookup, expression=said, further=further)
     derived = _derived(expression, relation)
     if type_.values is None:
         if looked is not None and type_.kind is not Kind.BOOLEAN:

@@ -238,7 +238,7 @@ class PlanTerms:
 
 
 def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: float, terms: PlanTerms) -> Plan:
-    """Plan a question that costs ε."""
+    """Plan a question that costs ε: its keys, limits and statistics, the split of ε, all noise, its δ and its notes."""
     public, matches = _listed_keys(question, terms), terms.matches
     private_keys = public is None
     key_count = None if public is None else most_keys(public, matches)
@@ -263,16 +263,13 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     if not (needs.statistics or needs.choices or private_keys):
         epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
 
-    # ε is split by weight: for choosing keys, each statistic, each choice
-    weights = [Fraction(1, 2)] * private_keys + list(needs.statistics.values()) + [Fraction(1)] * len(needs.choices)
-    parts = [share * epsilon for share in shares(weights, 1 / 3)]
-    selection = None
-    noise_delta = terms.delta if terms.gaussian else Fraction(0)
-    if private_keys:
-        # half for the selection's Gaussian threshold, half for the numbers
-        noise_delta = (terms.delta - terms.for_keys) / 2 if terms.gaussian else Fraction(0)
-        selection = _selection(parts.pop(0), terms.for_keys, noise_delta, bounds)
-    numeric, drawn = sum(parts[: len(needs.statistics)], Fraction(0)), parts[len(needs.statistics) :]
+    # the ε of each part, and the δ at which the ε of Gaussian noise holds
+    for_keys, for_statistics, for_choices = _split(epsilon, needs, private_keys=private_keys)
+    noise_delta = Fraction(0)
+    if terms.gaussian:
+        # of what choosing keys leaves, half is for its Gaussian threshold and half for the numbers
+        noise_delta = (terms.delta - terms.for_keys) / 2 if private_keys else terms.delta
+    selection = _selection(for_keys, terms.for_keys, noise_delta, bounds) if private_keys else None
 
     # where noise decides which rows are shown, bars are wider; those of quantiles are drawn with the answer, so their
     # level is fixed before any data is read
@@ -283,15 +280,17 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
     deciding = frozenset() if winners is None else winners.deciding
     choosing = DrawPlanner(
-        shares=dict(zip(needs.choices, drawn, strict=True)),
+        shares=for_choices,
         confidences={choice: certain if choice in deciding else confidence for choice in needs.choices},
         alone=_computed_together(question, estimators) | deciding if needs.choices else frozenset(),
         bounds=bounds,
     )
-    noises, draws, gaussian = _protected(needs, choosing, numeric, terms, noise_delta)
+    noises, draws, gaussian = _protected(needs, choosing, for_statistics, terms, noise_delta)
+
+    # the δ that is spent, and the one that the guarantee holds at
     spent = selection.delta if selection else Fraction(0)
     threshold = selection is not None and selection.gaussian
-    meant_at = spent + noise_delta * (gaussian + threshold)
+    meant_at = spent + (noise_delta if gaussian else 0) + (noise_delta if threshold else 0)
 
     notes = _caveats(question, bounds, draws, key_count, schema, terms)
     if winners is not None and winners.ordered:
@@ -363,6 +362,22 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
     return Selection(
         epsilon=epsilon, delta=delta, mechanism=grouped.KeySelection(epsilon=epsilon, delta=delta, keys=cells)
     )
+
+
+def _split(
+    epsilon: Fraction, needs: Needs, *, private_keys: bool
+) -> tuple[Fraction, Fraction, dict[DrawnAggregate, Fraction]]:
+    """Return the parts of ε for choosing keys, for all statistics together, and for each choice.
+
+    Choosing keys has the weight 1/2, each statistic its own, and each choice 1.
+    """
+    weights: dict[object, Fraction] = dict.fromkeys(needs.choices, Fraction(1))
+    weights.update(needs.statistics.items())
+    if private_keys:
+        weights["keys"] = Fraction(1, 2)
+    parts = {item: share * epsilon for item, share in zip(weights, shares([*weights.values()], 1 / 3), strict=True)}
+    for_statistics = sum((parts[statistic] for statistic in needs.statistics), Fraction(0))
+    return parts.get("keys", Fraction(0)), for_statistics, {choice: parts[choice] for choice in needs.choices}
 
 
 def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:

@@ -100,6 +100,7 @@ from hush.query.relations import (
     Constants,
     Filter,
     Join,
+    JoinKind,
     PerUnit,
     Project,
     Relation,
@@ -395,7 +396,7 @@ def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typ
             matches=one.matches * other.matches,
             matches_in_group=one.matches_in_group * other.matches_in_group,
             groups_of_row=one.groups_of_row * other.groups_of_row,
-            keys=one.keys * other.keys,
+            keys=one.keys * (other.keys + (relation.kind is JoinKind.LEFT and other.groups_of_row > 1)),
         )
     mine, public = (left, right) if private(left) else (right, left)
     made = _typical(mine, schema, by, matches)
@@ -427,7 +428,9 @@ def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typ
     of_match = PerUnit(source=public, keys=(*joined, *grouped), aggregates=())
     of_all = PerUnit(source=public, keys=tuple(grouped), aggregates=())
     different = matches(of_match, [Column(name, key.type) for name, key in joined])
-    return replace(made, groups_of_row=made.groups_of_row * different, keys=made.keys * matches(of_all, ()))
+    # rows that a LEFT JOIN finds no partner for are a group of their own
+    every = matches(of_all, ()) + (relation.kind is JoinKind.LEFT)
+    return replace(made, groups_of_row=made.groups_of_row * different, keys=made.keys * every)
 
 
 # statistics: what one row adds, and one unit (steps 4 and 5)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -112,22 +111,22 @@ def _terms(kind: str, question: str, given: Mapping[str, str], data: str) -> dic
 
 async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str, Any]:
     if kind == "stream":
-        outlook = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
-        errors = [(f"each {name}", f"± {_rounded(str(error))}") for name, error in outlook["errors"].items()]
-        head = f"{outlook['periods']:,} periods for ε {outlook['price']['epsilon']}"
-        return {"head": head, "rows": errors, "notes": outlook["caveats"], "odds": odds(terms["epsilon"])}
+        explained = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
+        rows = [(f"each {name}", f"± {_rounded(error)}") for name, error in explained["errors"].items()]
+        head = f"{explained['periods']:,} periods for ε {explained['price']['epsilon']}"
+        return {"head": head, "rows": rows, "notes": explained["caveats"], "odds": odds(terms["epsilon"])}
     explanation = await visit.explain_release(kind, terms)
-    head, *lines = str(explanation).splitlines()
-    caveats = {f"  note: {caveat}" for caveat in explanation.caveats}
-    pairs = [line.strip().partition(": ") for line in lines if line not in caveats]
-    rows = [(visible(name), _rounded(value)) if value else ("", _rounded(name)) for name, _, value in pairs]
+    price, *facts = explanation.facts()
+    rows = [(visible(fact.label), visible(fact.told(_rounded))) for fact in facts]
+    if (outlook := explanation.outlook) is not None:
+        rows.append(("budget", visible(str(outlook))))
     notes = list(map(visible, explanation.caveats))
-    return {"head": visible(head), "rows": rows, "notes": notes, "odds": odds(terms["epsilon"])}
+    return {"head": visible(price.told()), "rows": rows, "notes": notes, "odds": odds(terms["epsilon"])}
 
 
-def _rounded(text: str) -> str:
-    """Return a text with its decimal numbers rounded to three digits, as for errors."""
-    return re.sub(r"\d+\.\d+", lambda found: shown_error(float(f"{float(found[0]):.3g}")), visible(text))
+def _rounded(error: float) -> str:
+    """Return an error with at most three significant digits."""
+    return shown_error(float(f"{error:.3g}"))
 
 
 @ROUTES.page("POST /releases/explain", ANALYST)
@@ -190,7 +189,7 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
                 number,
                 " × ".join(map(visible, columns)),
                 f"{made.coding.domain.cells(columns):,}",
-                f"± {_rounded(str(made.marginals[columns].error))}",
+                f"± {_rounded(made.marginals[columns].error)}",
             )
             for number, columns in enumerate(made.tables, start=1)
         ]
@@ -199,7 +198,7 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
         answer = shown(made[made.tables[table - 1]], address, query, {"table": str(table)})
         answers = [(tables[table - 1][1], {**answer, "notes": []})]
         values |= {"kind": "marginals", "tables": tables, "table": table, "answers": answers}
-        return {**values, "headline": _rounded(str(made))}
+        return {**values, "headline": made.largest_error().told(_rounded)}
     if isinstance(made, SyntheticRelease):
         preview = made.table.slice(0, _PREVIEW)
         rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
