@@ -126,8 +126,8 @@ ANSWERS, ROWS = "SELECT city, COUNT(*) AS x FROM visits GROUP BY city", "SELECT 
 @pytest.mark.parametrize(
     ("first", "step", "refused"),
     [
-        (ANSWERS, "SELECT city, x + x AS x FROM t", False),
-        (ANSWERS, "SELECT city, CASE WHEN x > 1 THEN x ELSE x + 1 END AS x FROM t", False),
+        (ANSWERS, "SELECT city, x + x AS x FROM t", True),
+        (ANSWERS, "SELECT city, CASE WHEN x > 1 THEN x ELSE x + 1 END AS x FROM t", True),
         (ANSWERS, "SELECT city, x FROM t UNION ALL SELECT city, x FROM t", True),
         (ANSWERS, "SELECT city, x + SUM(x) OVER () AS x FROM t", False),
         (ANSWERS, "SELECT city, RANK() OVER (ORDER BY x) AS x FROM t QUALIFY RANK() OVER (ORDER BY x) < 4", False),
@@ -156,7 +156,7 @@ UNIONS = [
     "SELECT id, x FROM t EXCEPT SELECT id, age AS x FROM visits",
     "SELECT id, age AS x FROM visits WHERE (id, age) IN (SELECT id, x FROM t UNION ALL SELECT id, age FROM visits)",
     "SELECT DISTINCT ON (id, x) id, x FROM (SELECT id, x FROM t UNION ALL SELECT id, age FROM visits) ORDER BY id, x",
-    "SELECT id, age AS x FROM visits, (SELECT COUNT(*) n FROM (SELECT * FROM t), (SELECT 9 * COUNT(*) m FROM visits)) WHERE age > n",
+    "SELECT id, age AS x FROM visits, (SELECT COUNT(*) FROM (SELECT * FROM t), (SELECT COUNT(*) FROM visits))",
 ]
 
 
