@@ -281,7 +281,7 @@ def test_a_failure_of_the_stored_table_is_not_the_question_s(monkeypatch) -> Non
         run_in(engine, 'DROP TABLE "bounded_1"')
         assert [ask(curator, what) for what in ("COUNT(*)", "SUM(x)", "SUM(y)")] == expected
         cache_of(engine)._items.clear()
-        monkeypatch.setattr(engine.connection._bounded, "_made", lambda *_: 1 / 0)
+        monkeypatch.setattr(engine.connection._bounded, "_store", lambda *_: 1 / 0)
         assert [ask(curator, what) for what in ("SUM(y)", "COUNT(*)", "SUM(x)")] == [expected[at] for at in (2, 0, 1)]
 
 

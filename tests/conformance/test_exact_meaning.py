@@ -230,3 +230,14 @@ def test_a_condition_between_private_tables_is_kept_and_the_unit_added() -> None
     with hush.protect(frame, unit="id", table="orders", budget=1) as curator, pytest.raises(QuestionError) as refused:
         curator.explain("SELECT COUNT(*) FROM orders AS o JOIN orders AS l ON l.k = o.k", epsilon=1)
     assert "keep the condition and add the unit, USING (id, …) or ON … AND a.id = b.id" in str(refused.value)
+
+
+@pytest.mark.parametrize("number", ["1.0000000596046448", "1.00000005960464477539062500001", "1.0000000596046447"])
+def test_a_constant_beside_a_float_is_rounded_once(number: str) -> None:
+    """By way of a float64, a number just above the middle of two floats would be the middle, and then the even one."""
+    table = pa.table({"id": [1, 2, 3], "f": pa.array([1 + 2**-23, 1.0, 1 + 2**-23], pa.float32())})
+    sql = f"SELECT COUNT(*) AS n FROM data WHERE f = {number}"
+    with duckdb.connect(":memory:") as base:
+        truth = base.register("data", table).execute(sql).fetchall()
+    with hush.protect(table, unit="id", bounds={"f": (0, 2)}, budget=10**9) as made:
+        assert made.ask(sql, epsilon=10**6).table["n"].to_pylist() == [truth[0][0]]

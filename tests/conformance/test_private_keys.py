@@ -198,18 +198,18 @@ def test_nothing_is_left_of_groups_even_if_choosing_fails() -> None:
         assert left(engine) == []
 
 
-def test_groups_are_made_anew_where_the_quicker_statement_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_made_anew_where_the_statement_over_stored_rows_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with made() as curator:
         engine, how = planned(curator, SQL["quantiles"])
         everything = by_key(engine.run(how))
-        quicker = type(engine.connection)._quicker
+        over_stored_rows = type(engine.connection)._over_stored_rows
         tried = []
 
         def failing(self: Any, *arguments: Any) -> dict[str, Statement]:
-            tried.extend(quicker(self, *arguments))
+            tried.extend(over_stored_rows(self, *arguments))
             return dict.fromkeys(tried, plain("SELECT no_such_column"))
 
-        monkeypatch.setattr(type(engine.connection), "_quicker", failing)
+        monkeypatch.setattr(type(engine.connection), "_over_stored_rows", failing)
         assert by_key(engine.run(how)) == everything
         assert tried
 

@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from seams import duckdb_engine, statements_run
 
+import hush
+from hush.curator.curator import Curator
 from hush.engines.sql_engine import SqlEngine
-from hush.query.errors import UnboundedError
+from hush.query.errors import UnboundedError, UnplannableError
 from hush.query.plan import plan
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
@@ -118,3 +120,47 @@ def test_a_file_that_changes_is_clamped_into_the_plan_and_looked_at_again(engine
     assert exact.statistics[item].tolist()[0] * item.factors[0].step == sum(SALES["qty"]) * Fraction(49, 4)
     assert engine.described().tables["prices"].columns["fixed"].upper == 9999
     assert total(engine, asked(engine, "SUM(qty * fixed)")) == sum(SALES["qty"]) * 9999
+
+
+NO_POINT = "FROM data WHERE cost BETWEEN 0.3 AND 0.4"
+BY_COST = f"SELECT cost, COUNT(*) AS n {NO_POINT} GROUP BY cost"
+BY_ALL_COSTS = "SELECT cost, COUNT(*) AS n FROM data GROUP BY cost"
+
+
+@pytest.fixture
+def stepped() -> Iterator[Curator]:
+    table = pa.table({"id": list(range(40)), "cost": [at % 8 / 4 for at in range(40)], "g": ["a", "b"] * 20})
+    bounds, values = {"cost": (0, 2, "0.25")}, {"g": ["a", "b"]}
+    with hush.protect(table, unit="id", bounds=bounds, values=values, budget=10**9, max_rows=2, max_groups=2) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        BY_COST,
+        f"SELECT cost * 4 AS c, COUNT(*) AS n {NO_POINT} GROUP BY 1",
+        f"SELECT -cost AS c, COUNT(*) AS n {NO_POINT} GROUP BY ROLLUP(-cost)",
+        f"SELECT g, cost, MEDIAN(cost) AS m, MODE(g) AS o {NO_POINT} GROUP BY 1, 2",
+        f"SELECT a.cost, a.n, b.n AS m FROM ({BY_COST}) a JOIN ({BY_ALL_COSTS}) b USING (cost)",
+        f"{BY_COST} UNION ALL {BY_COST}",
+    ],
+)
+def test_a_range_without_a_point_of_its_grid_has_no_key(stepped: Curator, sql: str) -> None:
+    """There was no last point to look at, and an error of Python."""
+    assert stepped.ask(sql, epsilon=100).table.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT MODE(cost) AS m {NO_POINT}",
+        f"SELECT g, MODE(cost) AS m {NO_POINT} GROUP BY g",
+        "SELECT MODE(cost) FILTER (WHERE cost BETWEEN 0.3 AND 0.4) AS m FROM data",
+    ],
+)
+def test_a_mode_of_no_value_is_refused_and_free(stepped: Curator, sql: str) -> None:
+    before = str(stepped.budget())
+    with pytest.raises(UnplannableError, match="the conditions leave none of it"):
+        stepped.ask(sql, epsilon=100)
+    assert str(stepped.budget()) == before

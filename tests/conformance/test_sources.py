@@ -171,7 +171,7 @@ def test_how_a_file_is_loaded_changes_nothing(tmp_path, monkeypatch) -> None:
     """A file of plain lines goes to the engine as it is, any other rewritten: the rows must be the same."""
     rng, path = Random(7), tmp_path / "data.csv"
     parts = ["a", "1", " ", "é", "NULL", "\\N", "", "0.5", "'", "#x", "-", "\t", "\x00", "\xa0", "//"]
-    wanted = text_files.Wanted(names=["a", "b", "c"], columns=["a", "b", "c"], types={})
+    wanted = text_files.TextColumns(names=["a", "b", "c"], columns=["a", "b", "c"], types={})
     connection, ways = duckdb.connect(), 0
 
     def rows() -> list[str]:

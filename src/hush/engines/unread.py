@@ -22,7 +22,7 @@ from hush.query.types import Kind, Type
 
 Words = tuple[str, str]
 """A key of the policy and its value, such as ("format", "%d/%m/%Y")."""
-AsSaid = Callable[[Scalar, Type, str | None], Scalar]
+Normalise = Callable[[Scalar, Type, str | None], Scalar]
 """A cell as the casts read it, from a column, its type and another decimal mark than the declared one."""
 
 
@@ -80,7 +80,7 @@ def count_cells(
     catalogue: Catalogue,
     fetch: Callable[[Select], Sequence[Any]],
     *,
-    said: AsSaid = lambda cell, _type, _decimal: cell,
+    normalise: Normalise = lambda cell, _type, _decimal: cell,
     decimals: Iterable[str] = (),
 ) -> Unread:
     """Count the rows of a table, its unread cells and its shared keys; ``fetch`` returns one row."""
@@ -88,7 +88,7 @@ def count_cells(
 
     def read(label: str, type_: Type, decimal: str | None = None) -> Scalar:
         cell: Scalar = column(label)
-        cell = said(cell, type_, decimal) if types[label] == "VARCHAR" else cell
+        cell = normalise(cell, type_, decimal) if types[label] == "VARCHAR" else cell
         # nullable, or what cannot be read would get the type's default instead of NULL
         return count(force(cell, types[label], replace(type_, nullable=True)).sql.not_null())
 

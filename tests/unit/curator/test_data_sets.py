@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 import hush
 from hush.curator import data_sets
 from hush.curator.opening import protect
+from hush.engines.duckdb.sources import Source, overlap
 from hush.engines.errors import SourceError
 from hush.policy.document import PolicyError
 from hush.policy.file import Policy
@@ -133,6 +135,18 @@ def test_tables_of_a_database(form: str, folder: Path) -> None:
                 hush.open(place)
         else:
             hush.open(place).close()
+
+
+def test_tables_of_duckdb_whose_names_hold_a_dot_are_told_apart(folder: Path) -> None:
+    names = ["a.b", "c.b", 'd".b', "b"]
+    with duckdb.connect(str(folder / "base.duckdb")) as base:
+        for name in names:
+            quoted = name.replace('"', '""')
+            base.execute(f'CREATE TABLE "{quoted}" (id INTEGER, x INTEGER)')
+        base.execute('CREATE VIEW seen AS SELECT * FROM "a.b"')
+    of = {name: Source.of(f"{folder / 'base.duckdb'}#{name}") for name in (*names, "seen")}
+    same = [pair for pair in itertools.combinations(of, 2) if overlap(of[pair[0]], "t", of[pair[1]], "t")]
+    assert same == [("a.b", "seen")]
 
 
 def test_a_view_that_may_read_anything_shares_its_file(folder: Path) -> None:

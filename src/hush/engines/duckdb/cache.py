@@ -101,17 +101,19 @@ class Cache:
 
 
 _MEMORY_OF_TABLES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'IN_MEMORY_TABLE'"
-_NUMBER, _TEXT, _WISH = 8, 48, 2**10
-"""About how many bytes a number, a text and a wish take."""
+_NUMBER, _TEXT, _DEMAND = 8, 48, 2**10
+"""About how many bytes a number, a text and a `Demand` take."""
 _ENOUGH = 2
+"""A table is stored for every second question that finds none."""
 
 
 @dataclass(slots=True)
-class Wish:
-    """How often questions on one set of groups found no table, and how many rows are kept, once it is known."""
+class Demand:
+    """How often questions on the same groups found no stored table, and the most rows that one would have."""
 
     misses: int = 0
-    rows: int | None = None
+    row_count: int | None = None
+    """None as long as nobody has counted them."""
 
 
 class BoundedTables:
@@ -123,12 +125,12 @@ class BoundedTables:
         self._making = threading.Lock()
         self._numbers = itertools.count(1)
 
-    def rows(self, prepared: Statements, catalogue: Catalogue, stamps: Hashable) -> tuple[StoredRows | None, Wish]:
-        """Return the stored rows for a plan, or None, and where to note how many are kept."""
+    def rows(self, prepared: Statements, catalogue: Catalogue, stamps: Hashable) -> tuple[StoredRows | None, Demand]:
+        """Return the stored rows for a plan, or None, and the demand for them, which notes how many there are."""
         exact_query, reads = prepared.plan.exact_query, prepared.rows.reads
         keys = [value for _, value in exact_query.keys]
         if exact_query.limits.units is Units.ALONE or not self._cache.limit:
-            return None, Wish()
+            return None, Demand()
         groups = (  # all that fixes which rows are stored, and in which groups
             stamps,
             pruned(exact_query.relation, used(keys)),
@@ -138,28 +140,30 @@ class BoundedTables:
             exact_query.limits.groups,
             prepared.rows.bounds,
         )
-        wish = self._cache.get(("wish", groups))
-        if wish is None:
-            wish = Wish()
-            self._cache.put(("wish", groups), wish, _WISH)
+        demand = self._cache.get(("demand", groups))
+        if demand is None:
+            demand = Demand()
+            self._cache.put(("demand", groups), demand, _DEMAND)
         table: StoredTable | None = self._cache.get(groups)
         if table is None or not table.has(exact_query.relation, reads.names, used(keys)):
             table = None
-            wish.misses += 1
+            demand.misses += 1
             # whoever comes while a table is being made does not wait for it
-            if wish.misses % _ENOUGH == 0 and self._making.acquire(blocking=False):
+            if demand.misses % _ENOUGH == 0 and self._making.acquire(blocking=False):
                 try:
-                    table = self._made(prepared, catalogue, groups, wish)
+                    table = self._store(prepared, catalogue, groups, demand)
                 except Exception:  # the same question is answered without  # noqa: BLE001
                     log.debug("bounded rows could not be stored", exc_info=True)
                 finally:
                     self._making.release()
         with suppress(UnplannableError):  # too long to be written: the question is answered without
-            return None if table is None else StoredRows(table, reads, prepared.rows.salt), wish
-        return None, wish
+            return None if table is None else StoredRows(table, reads, prepared.rows.salt), demand
+        return None, demand
 
-    def _made(self, prepared: Statements, catalogue: Catalogue, groups: Hashable, wish: Wish) -> StoredTable | None:
-        """Return a new table of a plan's bounded rows; None if there is no room for it."""
+    def _store(
+        self, prepared: Statements, catalogue: Catalogue, groups: Hashable, demand: Demand
+    ) -> StoredTable | None:
+        """Store a plan's bounded rows in a new table and return it; None if there is no room for it."""
         own, read = prepared.plan.exact_query.relation, prepared.rows.reads.names
         # first with columns that nobody has asked for yet, then, if there is no room, with those that were read
         for relation in (widened(own, catalogue), own):
@@ -168,12 +172,12 @@ class BoundedTables:
             reads = Reads(tuple(Column(label, types[label]) for label in sorted(names)), frozenset())
             fresh = prepared.rows.reading(reads, relation)
             table = StoredTable.of(f"bounded_{next(self._numbers)}", relation, fresh, names)
-            if wish.rows is None:  # no more than there are before the bounds
+            if demand.row_count is None:  # no more than there are before the bounds
                 every_row = render(select([count()], fresh.plain([])), DUCKDB, limited=False)
-                wish.rows = int(self._fetch(every_row, fresh.lists.parameters)[0][0])
+                demand.row_count = int(self._fetch(every_row, fresh.lists.parameters)[0][0])
             forms = [SqlType.TEXT, *table.keys.values(), *(value.form for _, value in table.columns.values())]
             width = sum([_TEXT if form is SqlType.TEXT else _NUMBER for form in forms])
-            if wish.rows * width > self._cache.limit:
+            if demand.row_count * width > self._cache.limit:
                 continue
             before = self._used()
             stored = render(table.query(fresh), DUCKDB, limited=False)

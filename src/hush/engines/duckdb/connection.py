@@ -58,7 +58,7 @@ from hush.engines.sql.keys import Lists
 from hush.engines.sql.nodes import Select, Star, TableName, call, column, columns_of, count, integer, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
-from hush.engines.sql.statements import KEPT, Columns, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import ROW_COUNT, Columns, ReleasedStatement, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
@@ -150,7 +150,7 @@ class DuckDBConnection(SqlConnection):
 
     def public(self, query: Select) -> list[Row]:
         statement = render(query, DUCKDB, limited=False)
-        return self._kept([statement], Lists(), lambda: [self._run(statement, {})])[0]
+        return self._cached([statement], Lists(), lambda: [self._run(statement, {})])[0]
 
     def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
         """Let the engine resolve statements without running them, and refuse before the charge those that it cannot.
@@ -192,13 +192,13 @@ class DuckDBConnection(SqlConnection):
         """Return the exact integers of the groups with private keys that are wanted."""
         main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+        stored, demand = self._bounded.rows(prepared, self._catalogue, self.stamp())
         with self._begin() as session:
-            quick = self._quicker(prepared, stored)
-            _either(main, quick, lambda its: session.store(_GROUPS, its, parameters))
-            kept = call("sum", column(KEPT)) if KEPT in main.labels else integer(0)
-            ((groups, rows),) = session.execute(text_of(select([count(), kept], TableName(_GROUPS))))
-            wish.rows = int(rows or 0) if KEPT in main.labels else None
+            over_stored = self._over_stored_rows(prepared, stored)
+            _run_with_fallback(main, over_stored, partial(session.store, _GROUPS, parameters=parameters))
+            row_count = call("sum", column(ROW_COUNT)) if ROW_COUNT in main.labels else integer(0)
+            ((groups, rows),) = session.execute(text_of(select([count(), row_count], TableName(_GROUPS))))
+            demand.row_count = int(rows or 0) if ROW_COUNT in main.labels else None
             batches = [np.zeros(0, dtype=np.int64)]
             for start in range(0, groups, _AT_ONCE):
                 # rowid finds the batch without sorting: the table is never changed once it is made
@@ -214,43 +214,47 @@ class DuckDBConnection(SqlConnection):
             query = replace(query, order=tuple(columns_of(prepared.rows.keys)))
             return prepared.chosen(
                 session.execute(text_of(query)),
-                lambda statement, chosen: _either(statement, quick, lambda its: session.fetch(its, chosen)),
+                lambda statement, chosen: _run_with_fallback(
+                    statement, over_stored, partial(session.fetch, parameters=chosen)
+                ),
             )
 
     def results(self, prepared: Statements) -> list[list[Row]]:
-        """Return the rows of all statements: kept, from stored bounded rows, or from the tables."""
+        """Return the rows of all statements: from the cache, from stored bounded rows, or from the tables."""
         main, lists = prepared.main, prepared.rows.lists
 
         def computed() -> list[list[Row]]:
-            stored, wish = self._bounded.rows(prepared, self._catalogue, self.stamp())
+            stored, demand = self._bounded.rows(prepared, self._catalogue, self.stamp())
             with self._begin() as session:
-                quick = self._quicker(prepared, stored)
+                over_stored = self._over_stored_rows(prepared, stored)
                 fetch = partial(session.fetch, parameters=lists.parameters)
-                results = [_either(statement, quick, fetch) for statement in prepared.statements]
-                if main is not None and KEPT in main.labels:
-                    kept = main.labels.index(KEPT)
-                    wish.rows = sum([row[kept] for row in results[0]])
+                results = [_run_with_fallback(statement, over_stored, fetch) for statement in prepared.statements]
+                if main is not None and ROW_COUNT in main.labels:
+                    index = main.labels.index(ROW_COUNT)
+                    demand.row_count = sum([row[index] for row in results[0]])
                 return results
 
-        return self._kept(prepared.statements, lists, computed)
+        return self._cached(prepared.statements, lists, computed)
 
-    def _quicker(self, prepared: Statements, stored: StoredRows | None) -> Quicker:
+    def _over_stored_rows(self, prepared: Statements, stored: StoredRows | None) -> OverStoredRows:
         """Return, for each statement, one that computes the same from stored rows, if there are any."""
+        if stored is None:
+            return {}
         try:
-            quicker = [] if stored is None else prepared.over(stored)
+            over_stored = prepared.over(stored)
         except UnplannableError:  # longer than those for fresh rows, which are short enough
             return {}
-        return {mine.text: quick for mine, quick in zip(prepared.statements, quicker, strict=False)}
+        return {fresh.text: same for fresh, same in zip(prepared.statements, over_stored, strict=True)}
 
     def stamp(self) -> Hashable:
         return tuple(
             (None if source.lines else source.stamp(), self._read[table]) for table, source in self._sources.items()
         )
 
-    def _kept(
+    def _cached(
         self, statements: Sequence[Statement], lists: Lists, compute: Callable[[], list[list[Row]]]
     ) -> list[list[Row]]:
-        """Return the rows of statements, kept from an earlier question or computed."""
+        """Return the rows of statements, cached by an earlier question or computed."""
         stamps = self.stamp()
         key = (stamps, tuple([statement.text for statement in statements]), tuple(lists.known))
         results: list[list[Row]] | None = self._cache.get(key)
@@ -288,16 +292,18 @@ class DuckDBConnection(SqlConnection):
 
 _AT_ONCE = 2**20
 _GROUPS, _WANTED = "groups", "wanted"
-Quicker = Mapping[str, Statement]
+OverStoredRows = Mapping[str, Statement]
 """Statements over stored rows, by the text of the statement that computes the same from the tables."""
 
 
-def _either(statement: Statement, quick: Quicker, run: Callable[[Statement], list[Row]]) -> list[Row]:
-    """Run the quicker of two statements, or the other if that fails."""
-    if statement.text in quick:
+def _run_with_fallback(
+    statement: Statement, over_stored: OverStoredRows, run: Callable[[Statement], list[Row]]
+) -> list[Row]:
+    """Run a statement over stored rows, which is quicker, if there is one; over the tables if not, or if it fails."""
+    if statement.text in over_stored:
         # whatever went wrong with stored rows, the tables give the same integers
         with suppress(EngineError):
-            return run(quick[statement.text])
+            return run(over_stored[statement.text])
     return run(statement)
 
 

@@ -30,14 +30,14 @@ from hush.engines.duckdb.sources import (
     sqlite_rows,
 )
 from hush.engines.duckdb.text_files import (
-    Wanted,
+    TextColumns,
     json_names,
     json_rows,
     kept_types,
     load,
     local,
+    normalised,
     reader,
-    said,
     utf8_blocks,
 )
 from hush.engines.errors import SourceError, log
@@ -179,7 +179,7 @@ class OpenSources:
         if source.format in CSV and _header_of_all(source) != names:
             raise SourceError("the first line is another")
         columns = [label for label in names if not declared or label in declared] or names
-        columns_read = Wanted(
+        columns_read = TextColumns(
             names=names,
             columns=columns,
             types=schema.tables[table].columns,
@@ -306,7 +306,7 @@ class OpenSources:
             if physical == "VARCHAR" and source.format == "duckdb":
                 cell = primitive("collated", cell, by="binary")
             elif physical == "VARCHAR" and (source.untyped or source.format == "sqlite") and label in types:
-                cell = said(cell, source, types[label])
+                cell = normalised(cell, source, types[label])
             elif physical == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
                 cell = local(cell, timezone)
             columns.append(cell.alias(label))
@@ -483,8 +483,8 @@ def count_unread(schema: Schema, name: str, source: Source) -> Unread:
     raw = replace(table, columns=dict.fromkeys(table.columns, Type(Kind.TEXT)))
     plain = replace(schema, tables={**schema.tables, name: raw})
 
-    def as_said(cell: Scalar, type_: Type, decimal: str | None) -> Scalar:
-        return said(cell, source if decimal is None else replace(source, decimal=decimal), type_)
+    def normalise(cell: Scalar, type_: Type, decimal: str | None) -> Scalar:
+        return normalised(cell, source if decimal is None else replace(source, decimal=decimal), type_)
 
     with OpenSources({name: source}, {name: declared_columns(plain, name)}) as opened:
 
@@ -494,7 +494,7 @@ def count_unread(schema: Schema, name: str, source: Source) -> Unread:
         catalogue = opened.register(plain)
         lines = opened.renew(name, plain) if source.lines else None
         decimals = [mark for mark in DECIMALS if mark != source.decimal] if source.format in CSV else []
-        counted = count_cells(table, catalogue, fetch, said=as_said, decimals=decimals)
+        counted = count_cells(table, catalogue, fetch, normalise=normalise, decimals=decimals)
     return counted._replace(lines=lines, encoding=_other_encoding(source, lines))
 
 

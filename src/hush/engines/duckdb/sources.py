@@ -100,6 +100,8 @@ _PATTERN = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"([^=/\\]+)=([^=/\\]*)")
 CSV = {"csv", "tsv"}
 _QUOTED_NAME = re.compile('"[^"]*"')
+_NAME = re.compile(r'"(?:[^"]|"")*"|[^."]+')
+"""One part of a name such as ``base.main."a.b"``."""
 _PROGRAMS = {"excel": "an Excel file", "stata": "a Stata file", "spss": "a SPSS file", "sas": "a SAS file"}
 """The names of other programs, by the formats of their files."""
 _DUCKDB_TABLES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"
@@ -571,7 +573,7 @@ def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] 
         if "Function" in step["extra_info"]:
             return None
         if "Table" in step["extra_info"]:
-            stored.add(step["extra_info"]["Table"].rpartition(".")[2].casefold())
+            stored.add(_NAME.findall(step["extra_info"]["Table"])[-1].casefold())
     return frozenset(stored)
 
 

@@ -22,14 +22,14 @@ quoting says ``quotes = false``: then every line is a row, and a quote is a char
 
 Records end with LF or CRLF; with CR if the first line, which is the header and public, does.
 
-**How it is done quickly.** `Writer` rewrites a file into one that any reader takes in the same way: UTF-8, fields
+**How it is done quickly.** `CsvRewriter` rewrites a file into one that any reader takes in the same way: UTF-8, fields
 separated by U+001F, records by LF, no quotes; line breaks inside a field stand as U+001E and U+001D, and where the file
 itself holds one of these three characters it becomes U+FFFD. Blocks without irregularities are rewritten with NumPy. In
 a block that obeys the RFC a byte is inside quotes exactly if an odd number of quotes precedes it, so it suffices to
 check that every odd quote stands at the start of a field, or directly behind a quote, and every even one before its
 end, or directly before a quote. All other blocks go record by record, to the same effect.
 
->>> writer = Writer(columns=2, separator=",")
+>>> writer = CsvRewriter(columns=2, separator=",")
 >>> b"".join(writer.lines([b'id,text\n1,"a, b"\n2\n3,c"d,e\n4,"open\n'])).split(b"\n")[:-1]
 [b'1\x1fa, b', b'2\x1f', b'3\x1fc"d', b'4\x1f"open']
 >>> writer.tally
@@ -44,8 +44,8 @@ that a question would use; to force them again changes nothing. A file that chan
 question; one that cannot be read then is refused, and nothing is charged.
 
 The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
-of plain text, else one that `Writer` has rewritten. Either way the rows are counted twice, by the engine and here, and
-a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads it.
+of plain text, else one that `CsvRewriter` has rewritten. Either way the rows are counted twice, by the engine and here,
+and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads it.
 
 **Decimal commas.** In a numeric column of a file with ``decimal = ","`` the comma is read as the point; a number with a
 point in it is then none.
@@ -165,8 +165,8 @@ def plain_rows(path: Path) -> int | None:
     return breaks - (last == b"\n")
 
 
-class Writer:
-    """Rewrites one file's text, as `utf8_blocks` yields it, into lines that every reader takes in the same way."""
+class CsvRewriter:
+    """Rewrites one CSV file's text, as `utf8_blocks` yields it, into lines that every reader takes in the same way."""
 
     def __init__(self, *, columns: int, separator: str, quotes: bool = True) -> None:
         self.tally = Tally()
@@ -363,11 +363,13 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TextColumns:
     """The columns of a text file, those that are read, and their declared types."""
 
     names: Sequence[str]
+    """All columns of the file, in its order."""
     columns: Sequence[str]
+    """The columns that are read."""
     types: Mapping[str, Type]
     kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
     """Columns that are not stored as texts: the engine's type and the declared type of each."""
@@ -401,7 +403,9 @@ def _fits(type_: Type, bits: int) -> bool:
     return all(end is not None and abs(end) < 2**bits for end in (type_.lower, type_.upper))
 
 
-def load(connection: duckdb.DuckDBPyConnection, table: str, source: Source, columns: Wanted, scratch: Path) -> Tally:
+def load(
+    connection: duckdb.DuckDBPyConnection, table: str, source: Source, columns: TextColumns, scratch: Path
+) -> Tally:
     """Read a text file into a table of the engine; ``scratch`` is a file that the engine may read as well."""
     for _ in range(_TRIES):
         # a file that somebody writes meanwhile would be read half as it was and half as it is
@@ -418,7 +422,9 @@ def load(connection: duckdb.DuckDBPyConnection, table: str, source: Source, colu
     raise SourceError("the file of a table changes while it is read; ask again later (nothing was charged)")
 
 
-def _loaded(connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: Wanted, scratch: Path) -> Tally:
+def _loaded(
+    connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: TextColumns, scratch: Path
+) -> Tally:
     """Read one file into a table, or several one after the other, with the columns that folders' names give."""
     if not source.files:
         return _loaded_file(connection, table, source, wanted, scratch)
@@ -441,7 +447,7 @@ def _loaded(connection: duckdb.DuckDBPyConnection, table: str, source: Source, w
 
 
 def _loaded_file(
-    connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: Wanted, scratch: Path
+    connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: TextColumns, scratch: Path
 ) -> Tally:
     if source.format == "json":
         tally = Tally(rows=_write_json(source.file, scratch, wanted.columns))
@@ -450,28 +456,28 @@ def _loaded_file(
         if len(wanted.names) > 1 and source.encoding == "utf-8" and (plain := plain_rows(source.file)) is not None:
             origin = _reader(source.file, wanted.names, source.separator, header=True)
             texts = _cells(origin, source, wanted, breaks=False)
-            if _made(connection, table, texts, wanted, at_once=True) == plain:
+            if _create_table(connection, table, texts, wanted, at_once=True) == plain:
                 return Tally(rows=plain)
-        writer = Writer(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
+        writer = CsvRewriter(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
         with scratch.open("wb") as file:
             file.writelines(writer.lines(utf8_blocks(source.file, source.encoding, writer.tally)))
         # a line of one column ends with a separator, behind which the reader sees another, empty field
         names = [*wanted.names, "end"] if len(wanted.names) == 1 else wanted.names
         origin = _reader(scratch, names, FIELD.decode(), header=False)
         tally, texts = writer.tally, _cells(origin, source, wanted, breaks=writer.breaks)
-    if _made(connection, table, texts, wanted) != tally.rows:
+    if _create_table(connection, table, texts, wanted) != tally.rows:
         raise SourceError("the engine does not read this file as it is; store it as parquet")
     return tally
 
 
-def _made(
-    connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: Wanted, *, at_once: bool = False
+def _create_table(
+    connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: TextColumns, *, at_once: bool = False
 ) -> int:
-    """Make a table, and return how many rows it has: of texts first, so that no cast comes near the engine's reader.
+    """Create a table and return its number of rows: of texts first, so that no cast comes near the engine's reader.
 
-    Of a plain file it is made ``at_once``, in one pass: a text that is put together is none that a reader could cast
+    Of a plain file it is created ``at_once``, in one pass: a text that is put together is none that a reader could cast
     itself. Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they cannot
-    read, the table is made again, of texts first.
+    read, the table is created again, of texts first.
     """
     source: Select | TableName = texts
     if wanted.kept and not at_once:
@@ -512,19 +518,19 @@ def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool)
     return reader("read_csv", str(path), options)
 
 
-def _cells(origin: From, source: Source, wanted: Wanted, *, breaks: bool) -> Select:
+def _cells(origin: From, source: Source, wanted: TextColumns, *, breaks: bool) -> Select:
     cells = []
     for label in wanted.columns:
         cell: Scalar = column(f"c{wanted.names.index(label)}")
         if breaks:
             cell = call("replace", cell, text(BREAK.decode()), text("\n"))
             cell = call("replace", cell, text(RETURN.decode()), text("\r"))
-        cells.append(said(cell, source, wanted.types.get(label)).alias(label))
+        cells.append(normalised(cell, source, wanted.types.get(label)).alias(label))
     return select(cells, origin)
 
 
-def said(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
-    """Return a text as the engine's casts understand it, where the owner says how numbers and times are written."""
+def normalised(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
+    """Return a text with its number or time in the engine's notation, where the owner says how the file writes them."""
     if type_ is None or type_.format:  # no format has an offset
         return cell
     if type_.kind.numeric and source.decimal != ".":
@@ -584,7 +590,7 @@ def _short(line: bytes, columns: Sequence[str]) -> bytes:
     return json.dumps({label: cell for label, cell in cut.items() if len(json.dumps(cell)) <= 8 * share}).encode()
 
 
-def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
+def _json_rows(scratch: Path, source: Source, wanted: TextColumns) -> Select:
     """Return the records, each line's for itself: one that is no JSON is a row of NULLs."""
     line = column("c0")
     spec = text(json.dumps(dict.fromkeys(wanted.columns, "VARCHAR")))
@@ -594,7 +600,7 @@ def _json_rows(scratch: Path, source: Source, wanted: Wanted) -> Select:
     cells = []
     for label in wanted.columns:
         cell = call("struct_extract", column("record", "t"), text(label))
-        cells.append(said(cell, source, wanted.types.get(label)).alias(label))
+        cells.append(normalised(cell, source, wanted.types.get(label)).alias(label))
     return select(cells, records)
 
 

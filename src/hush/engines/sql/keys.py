@@ -56,7 +56,7 @@ class Axis(NamedTuple):
             return None
         if isinstance(self.values, Points):
             far = max(abs(self.values.first), abs(self.values.first + self.values.many - 1)) > 2**51
-            return None if far else (self.values.step, self.values.first)
+            return None if far or not self.values.many else (self.values.step, self.values.first)
         values = self.values[:-1] if self.values and self.values[-1] is None else self.values
         numbers = [value for value in values if isinstance(value, Fraction)]
         if len(numbers) != len(values) or len(numbers) < 2:

@@ -124,8 +124,8 @@ if TYPE_CHECKING:
     from hush.query.plan.rows import RowPlan
 
 _NARROW = 2**23
-KEPT = "kept"
-"""The rows of each group within the bounds: an extra column, from which the size of a stored table follows."""
+ROW_COUNT = "row_count"
+"""How many rows of each group are within the bounds: an extra column, from which the size of a stored table follows."""
 
 
 class MainWriter:
@@ -153,7 +153,7 @@ class MainWriter:
         """Return the main statement: keys, the number of units if wanted, and every statistic but distinct values.
 
         Its columns are the key columns, ``units`` if asked for, s0, s1, … by the statistic's position, and, where rows
-        are bounded, `KEPT`. None if there is nothing to compute.
+        are bounded, `ROW_COUNT`. None if there is nothing to compute.
         """
         if not self._chosen and not self._exact_query.count_units:
             return None
@@ -179,7 +179,7 @@ class MainWriter:
 
     def by_rows(self) -> Select:
         """Return the sums over rows of light pairs, which need no weights."""
-        answers = [*self._answers(), count().alias(KEPT)]
+        answers = [*self._answers(), count().alias(ROW_COUNT)]
         return select([*self._keys, *answers], self._rows.kept(self._named)).grouped(self._keys)
 
     def _answers(self) -> list[Named]:
@@ -200,8 +200,8 @@ class MainWriter:
     def by_pairs(self) -> Select:
         """Return the statistics over pairs (unit, group), each weighted down to the bound."""
         row_limit = self._exact_query.limits.rows
-        row_count, limit = column(KEPT, "t"), integer(row_limit)
-        pairs: list[Scalar] = [count().alias(KEPT)]
+        row_count, limit = column(ROW_COUNT, "t"), integer(row_limit)
+        pairs: list[Scalar] = [count().alias(ROW_COUNT)]
         answers: list[Named] = [count().alias("units")] if self._exact_query.count_units else []
         # without keys there may be no pair at all, and the sum is 0
         over_pairs = summed if self._keys else total
@@ -219,7 +219,7 @@ class MainWriter:
                     down = primitive("weighted_down", pair, row_count, rows=row_limit, floor=floor, narrow=narrow)
                     value = over_pairs(case((row_count <= limit, pair), otherwise=down), wide=True, narrow=narrow)
             answers.append(value.alias(pair.name))
-        answers.append(over_pairs(row_count, wide=True, narrow=True).alias(KEPT))
+        answers.append(over_pairs(row_count, wide=True, narrow=True).alias(ROW_COUNT))
         by = [column(UNIT, "t"), *self._keys]
         weighed = select([*by, *pairs], self._rows.kept(self._named)).grouped(by)
         return select([*self._keys, *answers], weighed).grouped(self._keys)
@@ -248,15 +248,15 @@ class MainWriter:
         (first, *_), centre = statistic.factors, statistic.factors[0].centre
         if len(inner) == 1:
             rows = call("count", inner[0])
-            return _less(total(inner[0], narrow=narrow), (centre + statistic.offset, rows), narrow=narrow)
+            return _minus(total(inner[0], narrow=narrow), (centre + statistic.offset, rows), narrow=narrow)
         if statistic.factors[0] == statistic.factors[1] and _small(first):
             wide = inner[0].cast("BIGINT")  # the square of a 32-bit integer needs 64
             offset = statistic.offset - centre * centre
-            return _less(total(wide * wide), (2 * centre, total(inner[0])), (offset, call("count", inner[0])))
+            return _minus(total(wide * wide), (2 * centre, total(inner[0])), (offset, call("count", inner[0])))
         left, right = (
             (value - factor.centre).cast("BIGINT") for value, factor in zip(inner, statistic.factors, strict=True)
         )
-        return _less(total(left * right), (statistic.offset, call("count", left * right)))
+        return _minus(total(left * right), (statistic.offset, call("count", left * right)))
 
     def _counted(self, population: Population) -> Scalar:
         """Return how many rows are in a population; a single test for NULL is a COUNT of that column.
@@ -321,7 +321,7 @@ def _small(factor: Factor) -> bool:
     return max(abs(factor.first), abs(factor.last)) < 2**30
 
 
-def _less(value: Scalar, *parts: tuple[int, Scalar], narrow: bool = False) -> Scalar:
+def _minus(value: Scalar, *parts: tuple[int, Scalar], narrow: bool = False) -> Scalar:
     """Return the value less multiples of others, all below 2¹²⁰ in magnitude, or, if it is ``narrow``, below 2⁶³."""
     for times, factor in parts:
         if times:
@@ -333,8 +333,8 @@ _LARGEST_WEIGHT = 2**62
 _FAR = 2**120
 
 
-class OtherWriter:
-    """Writes one of the other statements, over rows with the expressions of ``reads``."""
+class DistinctOrHistogramWriter:
+    """Writes a count or sum of distinct values, or a histogram, over rows with the expressions of ``reads``."""
 
     def __init__(self, exact_query: ExactQuery, rows: Rows, reads: Reads, lists: Lists) -> None:
         self._limits = exact_query.limits
@@ -345,8 +345,8 @@ class OtherWriter:
         self._labels = ["k"] if self._numbered else self._rows.keys
         self._keys = columns_of(self._labels)
 
-    def _only(self, rows: Select) -> Select:
-        """Return the rows, bounded before, of groups that were chosen."""
+    def _chosen_groups(self, rows: Select) -> Select:
+        """Return the bounded rows of chosen groups, or all of them where keys are not chosen."""
         return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
 
     def distinct(self, statistic: Distinct) -> Select:
@@ -359,7 +359,7 @@ class OtherWriter:
             cells.append(grid_index(self._rows.known[statistic.expression], statistic.factor).alias("i"))
             # rows with one value have one integer, so any will do
             integers.append(call("min", column("i", "t")).alias("i"))
-        v, bounded = column("v", "t"), self._only(self._rows.kept(cells))
+        v, bounded = column("v", "t"), self._chosen_groups(self._rows.kept(cells))
         if self._alone:  # a row is a unit, and has one value: there is nothing to bound
             rows = select([], bounded).where(v.not_null())
         else:
@@ -410,12 +410,13 @@ class OtherWriter:
         by = [*self._keys, column("bin", "t")]
         full = choice.weight(self._limits)
         weight = count().cast("HUGEINT") * full if full > 1 else count().cast("HUGEINT")
-        return select([*by, weight.alias("w")], self._only(rows)).where(column("bin", "t").not_null()).grouped(by)
+        query = select([*by, weight.alias("w")], self._chosen_groups(rows))
+        return query.where(column("bin", "t").not_null()).grouped(by)
 
     def _pairs_in_bins(self, choice: DrawnAggregate, rows: Rows, cell: Named) -> Select:
         """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
         row_count, full, limit = column(MANY, "t"), choice.weight(self._limits), self._limits.rows
-        bounded = self._only(rows.kept([cell], counted="bin"))
+        bounded = self._chosen_groups(rows.kept([cell], counted="bin"))
         weight = case((row_count <= limit, integer(full)), otherwise=integer(full * limit).quotient(row_count))
         query = select([*self._keys, column("bin", "t"), weight.alias("w")], bounded)
         return query.where(column("bin", "t").not_null())
@@ -576,10 +577,11 @@ def queries_of(plan: Plan, rows: Rows, lists: Lists) -> tuple[Select | None, dic
     distinct: dict[int, Select] = {}
     for index, statistic in enumerate(exact_query.statistics):
         if isinstance(statistic, Distinct) and f"s{index}" not in done:
-            writer = OtherWriter(exact_query, rows, Reads.of([statistic]), lists)
+            writer = DistinctOrHistogramWriter(exact_query, rows, Reads.of([statistic]), lists)
             distinct[index] = writer.distinct(statistic)
     histograms = [
-        OtherWriter(exact_query, rows, Reads.of([draw.choices[0]]), lists).histogram(draw) for draw in plan.draws
+        DistinctOrHistogramWriter(exact_query, rows, Reads.of([draw.choices[0]]), lists).histogram(draw)
+        for draw in plan.draws
     ]
     return main, distinct, histograms
 

@@ -33,7 +33,6 @@ Fraction(10, 1)
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -199,14 +198,19 @@ def _single(sql: Scalar) -> Scalar:
 
 
 def nearest_single(number: Fraction) -> Fraction:
-    """Return the float32 nearest to a number; beyond those the number itself.
+    """Return the float32 nearest to a number, which is then rounded once; beyond those the number itself.
 
     >>> float(nearest_single(Fraction(1, 10)))
     0.10000000149011612
     """
+    # by way of a float64 it was rounded twice, so the nearest may be a neighbour
     with np.errstate(over="ignore"):
-        near = float(np.float32(float(number)))
-    return Fraction(near) if math.isfinite(near) else number
+        near = np.float32(float(number))
+        around = [near, *(np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))]
+    if not np.isfinite(near):
+        return number
+    singles = [Fraction(float(single)) for single in around if np.isfinite(single)]
+    return min(singles, key=lambda single: abs(single - number))
 
 
 def digits(*numbers: Fraction | None) -> int | None:

@@ -370,6 +370,10 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
                 raise UnplannableError(
                     f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
                 )
+            if not values:
+                raise UnplannableError(
+                    "MODE picks from a public list of values, and the conditions leave none of it; widen them"
+                )
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:

@@ -86,22 +86,22 @@ def _translated(node: exp.Expr, dialect: str) -> exp.Expr:
         raise QuestionError("Parameters are read in the default dialect alone.", "Write the value itself.")
     if isinstance(node, exp.Anonymous):
         name = f"{str(node.this).upper()}()"
-    read: Any
-    for read in _BY_NODE.get((name, dialect), ()):
-        meaning: exp.Expr | str | None = None
-        if isinstance(read, str):
-            meaning = read
-        elif (slots := getattr(read, "arg_types", None)) is None:
-            meaning = read(node)
+    rule: Any
+    for rule in _BY_NODE.get((name, dialect), ()):
+        outcome: _Outcome = None
+        if isinstance(rule, str):
+            outcome = rule
+        elif (slots := getattr(rule, "arg_types", None)) is None:
+            outcome = rule(node)
         elif not isinstance(node, exp.Anonymous):
-            meaning = read(**{slot: value for slot, value in node.args.items() if slot in slots})
+            outcome = rule(**{slot: value for slot, value in node.args.items() if slot in slots})
         elif len(node.expressions) == 1:
-            meaning = read(this=node.expressions[0])
-        if isinstance(meaning, str):
-            raise _refuse(node, dialect, meaning)
-        if meaning is not None:
-            meaning.meta.update({key: value for key, value in node.meta.items() if key not in meaning.meta})
-            return meaning
+            outcome = rule(this=node.expressions[0])
+        if isinstance(outcome, str):
+            raise _refuse(node, dialect, outcome)
+        if outcome is not None:
+            outcome.meta.update({key: value for key, value in node.meta.items() if key not in outcome.meta})
+            return outcome
     known = isinstance(node, exp.Connector) or name in _SAME
     if isinstance(node, exp.Func) and not known:
         raise _refuse(node, dialect, "it may mean something else there")
@@ -116,7 +116,12 @@ def _refuse(node: exp.Expr, dialect: str, why: str) -> QuestionError:
     )
 
 
-# Each of these gets a node, and returns what it means, the reason why it is refused, or None if it does not apply
+# Rules: functions that get a node, and return an outcome
+
+_Outcome = exp.Expr | str | None
+"""What becomes of a node: it is read as the returned one, which is the node itself where that was changed in place or
+needs no change; refused, for the returned reason; or None: the rule does not apply, and the next one is asked.
+"""
 
 
 def _if_unit(units: str, reason: str) -> Callable[[exp.Expr], str | None]:
@@ -169,15 +174,18 @@ def _without_null(node: exp.Expr) -> exp.Expr | None:
     return exp.Filter(this=node.copy(), expression=exp.Where(this=_any_null(values, negated=True)))
 
 
-def _from_one(node: exp.Expr) -> str | None:
+def _from_one(node: exp.Expr) -> _Outcome:
     """Let a start of 0 mean the first character; refuse one that counts from the end."""
     start = _whole(node.args.get("start"), 1)
-    if start == 0:
-        node.set("start", exp.Literal.number(1))
-    return "a start before the first character counts from the end" if start < 0 else None
+    if start < 0:
+        return "a start before the first character counts from the end"
+    if start > 0:
+        return None
+    node.set("start", exp.Literal.number(1))
+    return node
 
 
-def _before_first(node: exp.Expr) -> exp.Expr | str | None:
+def _before_first(node: exp.Expr) -> _Outcome:
     """Let places before the first character count, as the standard has it: SUBSTRING('abc', 0, 2) is 'a'."""
     start, length = _whole(node.args.get("start"), 1), node.args.get("length")
     if start > 0:
@@ -187,7 +195,7 @@ def _before_first(node: exp.Expr) -> exp.Expr | str | None:
         return "a length that is not constant counts from before the first character"
     node.set("start", exp.Literal.number(1))
     node.set("length", None if length is None else exp.Literal.number(max(0, start + size - 1)))
-    return None
+    return node
 
 
 def _whole(node: object, otherwise: int) -> int:
@@ -248,9 +256,11 @@ def _sunday_is_one(node: exp.Expr) -> exp.Expr | None:
 
 
 def _iso_day(node: exp.Expr) -> exp.Expr | None:
+    if _unit(node) != "ISODOW":
+        return None
     day = exp.DayOfWeekIso(this=node.expression)
     day.meta[SQL_TYPE] = "decimal"
-    return day if _unit(node) == "ISODOW" else None
+    return day
 
 
 def _to_date(node: exp.Expr) -> exp.Expr | str:
@@ -263,21 +273,24 @@ def _to_date(node: exp.Expr) -> exp.Expr | str:
     return exp.Cast(this=inner, to=exp.DataType.build("TIMESTAMP" if isinstance(node, exp.TimeStrToTime) else "DATE"))
 
 
-def _decimals(node: exp.Expr, width: int | None = None, digits: int = 0) -> None:
+def _decimals(node: exp.Expr, width: int | None = None, digits: int = 0) -> exp.Expr | None:
     """Set the default width and digits of a DECIMAL; without a width it has any number of digits."""
     if not node.args["to"].is_type(exp.DataType.Type.DECIMAL) or node.args["to"].expressions:
-        return
+        return None
     if width is None:
         node.set("to", exp.DataType.build("DOUBLE"))
         node.meta[SQL_TYPE] = "decimal"
     else:
         sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (width, digits)]
         node.set("to", exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes))
+    return node
 
 
-def _wide(node: exp.Expr) -> None:
-    if node.args["to"].is_type(*exp.DataType.INTEGER_TYPES):
-        node.set("to", exp.DataType.build("BIGINT"))
+def _wide(node: exp.Expr) -> exp.Expr | None:
+    if not node.args["to"].is_type(*exp.DataType.INTEGER_TYPES):
+        return None
+    node.set("to", exp.DataType.build("BIGINT"))
+    return node
 
 
 def _convert(node: exp.Expr) -> exp.Expr | str:
@@ -286,12 +299,14 @@ def _convert(node: exp.Expr) -> exp.Expr | str:
     return (exp.TryCast if node.args.get("safe") else exp.Cast)(this=node.expression, to=node.this)
 
 
-def _blanks(node: exp.Expr) -> None:
-    if isinstance(node.args.get("expression"), exp.Literal) and node.expression.name == " ":
-        node.set("expression", None)
+def _blanks(node: exp.Expr) -> exp.Expr | None:
+    if not isinstance(node.args.get("expression"), exp.Literal) or node.expression.name != " ":
+        return None
+    node.set("expression", None)
+    return node
 
 
-def _cut(node: exp.Expr) -> exp.Expr | str | None:
+def _cut(node: exp.Expr) -> _Outcome:
     """Read ROUND(x, 0, 1), which cuts digits off, as TRUNC; with other digits it is refused."""
     if not is_set(node.args.get("truncate")):
         return None
@@ -307,12 +322,12 @@ _OTHERS = " ".join(DIALECTS[1:])
 _WHITE_SPACE = "it takes tabs and line ends off, too: write TRIM(x, ' ')"
 _MOVES = "DateAdd DateSub DatetimeAdd DatetimeSub TimestampAdd TimestampSub TimeAdd TsOrDsAdd"
 _CASTS = "Cast TryCast"
-_Meaning = type[exp.Expr] | Callable[[exp.Expr], exp.Expr | str | None] | str
+_Rule = type[exp.Expr] | Callable[[exp.Expr], _Outcome] | str
 """What a node of a dialect means: the reason to refuse it; the class of the default dialect that has the same
-arguments; or a function, which returns a node of the default dialect, a reason to refuse, or None if it does not apply.
+arguments; or a function, which returns an outcome.
 """
 
-DIFFERENCES: tuple[tuple[str, str, _Meaning], ...] = (
+DIFFERENCES: tuple[tuple[str, str, _Rule], ...] = (
     ("Concat", "bigquery snowflake spark", _piped),
     ("Greatest Least", "bigquery snowflake", _null_if_any),
     ("Greatest Least", "postgres spark tsql", _skipping_null),
@@ -334,7 +349,7 @@ DIFFERENCES: tuple[tuple[str, str, _Meaning], ...] = (
     ("RegexpLike", "bigquery", lambda node: node),
     ("SimilarTo", "postgres", "patterns differ"),
     ("RawString", "bigquery spark", lambda node: exp.Literal.string(str(node.this))),
-    # numbers; what depends on their types is in `meant` and `castable`
+    # numbers; what depends on their types is in `meaning_by_type` and `cast_argument`
     ("Round", "tsql", _cut),
     (_CASTS, "postgres", _decimals),
     (_CASTS, "tsql", lambda node: _decimals(node, 18, 0)),
@@ -377,10 +392,10 @@ DIFFERENCES: tuple[tuple[str, str, _Meaning], ...] = (
 which they mean something else. All of these are rewritten or refused before types are known; docs/dialects.csv has
 expressions, values and the pages of each database's documentation.
 """
-_BY_NODE: dict[tuple[str, str], list[_Meaning]] = {}
-for _nodes, _dialects, _meaning in DIFFERENCES:
+_BY_NODE: dict[tuple[str, str], list[_Rule]] = {}
+for _nodes, _dialects, _rule in DIFFERENCES:
     for _key in itertools.product(_nodes.split(), _dialects.split()):
-        _BY_NODE.setdefault(_key, []).append(_meaning)
+        _BY_NODE.setdefault(_key, []).append(_rule)
 
 
 # What depends on types
@@ -481,7 +496,7 @@ def _promoted(types: Sequence[str]) -> str:
     return UNKNOWN if UNKNOWN in types and widest in _INTEGERS else widest
 
 
-def divided(node: exp.Expr) -> Op:
+def division_operator(node: exp.Expr) -> Op:
     """Return the operator of ``/`` (whole or fractional division) in a dialect where types decide."""
     sides = [str(side.meta.get(SQL_TYPE, UNKNOWN)) for side in (node.this, node.expression)]
     promoted = _promoted(sides)
@@ -495,7 +510,7 @@ def divided(node: exp.Expr) -> Op:
     )
 
 
-def meant(node: exp.Expr, value: Expression, dialect: str, *, noisy: bool = False) -> Expression:
+def meaning_by_type(node: exp.Expr, value: Expression, dialect: str, *, noisy: bool = False) -> Expression:
     """Return the expression for a node where its meaning depends on types; ``value`` is that of the default dialect.
 
     Of ``noisy`` answers halves are improbable, so it does not matter how they are rounded.
@@ -544,7 +559,7 @@ def _check_halves(node: exp.Expr, type_: str) -> None:
         raise _refuse(node, "postgres", why)
 
 
-def castable(node: exp.Expr, value: Expression, op: Op, dialect: str, *, noisy: bool = False) -> Expression:
+def cast_argument(node: exp.Expr, value: Expression, op: Op, dialect: str, *, noisy: bool = False) -> Expression:
     """Return the argument of a cast, changed so that the cast gives the dialect's result."""
     kind = value.type.kind
     if op is Op.TO_TEXT and kind in {Kind.DECIMAL, Kind.TIMESTAMP, Kind.BOOLEAN} and dialect != DEFAULT:

@@ -23,6 +23,7 @@ from functools import cache
 from sqlglot import exp
 from sqlglot.parsers.duckdb import DuckDBParser
 
+from hush.core.work import spend
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
 from hush.query.functions import FUNCTIONS, REWRITES, all_of, call, cast, constant, folded, negated
@@ -47,7 +48,7 @@ from hush.query.sql.allow_list import (
     refuse,
     shown,
 )
-from hush.query.sql.dialects import castable, divided, meant
+from hush.query.sql.dialects import cast_argument, division_operator, meaning_by_type
 from hush.query.sql.names import Binding, Context, Partner, Scope, UnitName
 from hush.query.sql.text import DEFAULT, read_expression
 from hush.query.types import Kind, Type
@@ -79,6 +80,7 @@ _REWRITTEN: dict[type[exp.Expr] | str, Rewrite] = {}
 for _rewrite in REWRITES:
     _REWRITTEN |= dict.fromkeys((*_rewrite.names, *([getattr(exp, _rewrite.node)] if _rewrite.node else [])), _rewrite)
 
+_STEPS_OF_A_NODE = 20
 _T = exp.DataType.Type
 _INTEGERS: dict[object, tuple[int, int]] = {
     _T.TINYINT: (-(2**7), 2**7 - 1),
@@ -201,10 +203,11 @@ class Converter(ABC):
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
+        spend(_STEPS_OF_A_NODE)
         try:
             expression = READERS.get(type(node), _other)(self, node)
             if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):  # there its meaning depends on types
-                expression = meant(node, expression, self.context.dialect, noisy=self.noisy)
+                expression = meaning_by_type(node, expression, self.context.dialect, noisy=self.noisy)
         except QuestionError as error:
             if error.place is None and isinstance(node, exp.Expr):
                 error.place = place(node)
@@ -406,7 +409,7 @@ def _call(to: Converter, node: exp.Expr) -> Expression:
     if isinstance(last, Literal) and last.value == 0:
         raise QuestionError(f"{shown(node)} divides by zero: it is always NULL.", "Divide by a number.")
     if isinstance(node, exp.Div) and node.args.get("typed"):  # a dialect in which 7 / 2 is 3
-        op = divided(node)
+        op = division_operator(node)
     return folded(op, *arguments) if len(arguments) == 2 else call(op, *arguments)
 
 
@@ -716,7 +719,7 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
     for argument in node.expressions or (node.this, node.expression):
         text = to.convert(argument)
         if text.type.kind is not Kind.TEXT and not is_null(text):
-            text = cast(Op.TO_TEXT, castable(argument, text, Op.TO_TEXT, to.context.dialect))
+            text = cast(Op.TO_TEXT, cast_argument(argument, text, Op.TO_TEXT, to.context.dialect))
         if isinstance(node, exp.Concat) and text.type.nullable:  # CONCAT() skips NULLs
             text = call(Op.COALESCE, text, constant(""))
         texts.append(text)
@@ -869,7 +872,7 @@ def _cast(to: Converter, node: exp.Expr) -> Expression:
         )
     op = _CASTS[target.this]
     only(target, "this", *(["expressions"] if op is Op.TO_DECIMAL else []))
-    value = castable(node, to.convert(node.this), op, to.context.dialect, noisy=to.noisy)
+    value = cast_argument(node, to.convert(node.this), op, to.context.dialect, noisy=to.noisy)
     if target.this is exp.DataType.Type.DECIMAL:
         sizes = target.expressions  # DECIMAL is DECIMAL(18, 3), and DECIMAL(p) is DECIMAL(p, 0)
         for size in sizes:

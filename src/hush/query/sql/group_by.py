@@ -40,7 +40,7 @@ from hush.query.relations import (
     exact_type,
 )
 from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, nearest, only, refuse, shown
-from hush.query.sql.dialects import meant
+from hush.query.sql.dialects import meaning_by_type
 from hush.query.sql.expressions import QUANTILES, Converter, Rows, arguments_of, has_aggregate, record_of
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
 from hush.query.sql.windows import Windows, spread
@@ -393,6 +393,8 @@ def _argument_text(argument: Expression, node: exp.Expr) -> str:
     """Return an aggregate's argument as its author would write it, as far as that is known."""
     if isinstance(argument, Column):
         return argument.name
+    while isinstance(node, exp.Filter | exp.Window):
+        node = node.this
     if ARGUMENT in node.meta:
         return str(node.meta[ARGUMENT])
     record = record_of(node)
@@ -491,7 +493,7 @@ class Grouped(Converter):
         """Return the result that a name means; no names of results stand inside it."""
         aliases, self.aliases = self.aliases, {}
         try:
-            return meant(node, self.convert(alias), self.context.dialect)
+            return meaning_by_type(node, self.convert(alias), self.context.dialect)
         finally:
             self.aliases = aliases
 

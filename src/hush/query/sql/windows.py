@@ -23,7 +23,7 @@ from hush.query.expressions import Column, Expression
 from hush.query.question import AggregateKind, Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
-from hush.query.sql.dialects import meant
+from hush.query.sql.dialects import meaning_by_type
 from hush.query.sql.expressions import Rows, put_into, record_of, rewritten_aggregate
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
@@ -182,7 +182,7 @@ class Windows:
             name = self.context.fresh("value")
             table = Computed(source=answers.table, columns=((name, Column(unique, type_)),))
             self.asked[text] = table, Column(name, type_)
-        return meant(node, self.asked[text][1], self.context.dialect)
+        return meaning_by_type(node, self.asked[text][1], self.context.dialect)
 
     def beside(self, table: AnswerTable) -> AnswerTable:
         """Return a table of answers with the values of all subqueries in every row."""
@@ -199,7 +199,7 @@ class Windows:
         window = self._window(node, convert)
         name = self.made.get(window) or self.context.fresh("window")
         self.made[window] = name
-        return meant(node, Column(name, window.type), self.context.dialect)
+        return meaning_by_type(node, Column(name, window.type), self.context.dialect)
 
     def _window(self, node: exp.Window, convert: Convert) -> Window:
         partition, order, spec = _clauses(node, named_windows(self.select))
@@ -281,7 +281,7 @@ class RowsWithWindows(Rows):
             window = self._window(node)
             name = self.windows.get(window) or self.context.fresh("window")
             self.windows[window] = name
-            return meant(node, Column(name, window.type), self.context.dialect)
+            return meaning_by_type(node, Column(name, window.type), self.context.dialect)
         return super().convert(node)
 
     def relation(self) -> WithWindows:

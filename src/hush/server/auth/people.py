@@ -69,7 +69,7 @@ _TABLES = {
     f"seen {{real}} NOT NULL, {_OF_MAKER}",
     "hush_links": f"hash {{blob}} PRIMARY KEY, {_OF_PERSON}, expires {{real}} NOT NULL, {_OF_MAKER}",
     "hush_identities": "issuer TEXT NOT NULL, subject TEXT NOT NULL, "
-    f"{_OF_PERSON.replace('NULL', 'NULL UNIQUE', 1)}, PRIMARY KEY (issuer, subject)",
+    "person TEXT NOT NULL UNIQUE REFERENCES hush_people ON DELETE CASCADE, PRIMARY KEY (issuer, subject)",
     "hush_proposals": f"id TEXT NOT NULL, {_OF_PERSON}, what TEXT NOT NULL, content TEXT NOT NULL, "
     "created {real} NOT NULL, PRIMARY KEY (id, person)",
     "hush_dashboards": f"id TEXT PRIMARY KEY, {_OF_PERSON}, content TEXT NOT NULL",

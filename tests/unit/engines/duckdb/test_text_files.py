@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hush.core.storage import text_encoding
 from hush.engines.duckdb import text_files
-from hush.engines.duckdb.text_files import BREAK, FIELD, RETURN, Writer, plain_rows, utf8_blocks
+from hush.engines.duckdb.text_files import BREAK, FIELD, RETURN, CsvRewriter, plain_rows, utf8_blocks
 
 TEXTS = st.text(alphabet='ab,;\n\r" é\x1d\x1e\x1f\x00', max_size=60)
 WELL_FORMED = st.lists(
@@ -30,7 +30,7 @@ def cells(lines: bytes) -> list[list[str]]:
 
 
 def read(text: bytes, *, columns: int = 3, size: int | None = None, **options) -> list[list[str]]:
-    writer = Writer(columns=columns, separator=",", **options)
+    writer = CsvRewriter(columns=columns, separator=",", **options)
     blocks = [text] if size is None else [text[at : at + size] for at in range(0, len(text), size)]
     found = cells(b"".join(writer.lines(blocks)))
     assert writer.tally.rows == len(found)
@@ -49,7 +49,7 @@ def test_blocks_do_not_matter(text: str, size: int, quotes: bool, columns: int) 
 @given(TEXTS, st.integers(1, 9))
 def test_neither_does_it_matter_which_blocks_are_regular(text: str, size: int) -> None:
     data = ("x,y,z\n" + text).encode()
-    slow = Writer(columns=3, separator=",")
+    slow = CsvRewriter(columns=3, separator=",")
     slow._regular = lambda *_, **__: None
     blocks = [data[at : at + size] for at in range(0, len(data), size)]
     assert cells(b"".join(slow.lines(blocks))) == read(data, size=size)
