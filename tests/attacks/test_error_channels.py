@@ -101,7 +101,7 @@ def test_a_failing_engine_says_nothing_about_rows(
         def broken(*_: object) -> None:
             raise ValueError("the row 'secret' is broken")
 
-        monkeypatch.setattr(type(desk.engine.connection), "_kept", broken)
+        monkeypatch.setattr(type(desk.engine.connection), "_cached", broken)
         with pytest.raises(EngineError) as caught:
             curator.ask("SELECT COUNT(*) FROM data", epsilon=1, fresh=True)
         assert "secret" not in str(caught.value)

@@ -5,6 +5,8 @@ Every case here kept a worker busy for minutes, or for ever, or filled the memor
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,37 @@ def test_parts_that_use_each_other_twice_do_not_double_the_work(
                 curator.explain(text, epsilon=1)
         else:
             curator.explain(text, epsilon=1)
+
+
+UNIONS = [
+    "SELECT id, x FROM (SELECT * FROM t) AS q UNION ALL SELECT id, age AS x FROM visits",
+    "SELECT id, age AS x FROM visits UNION ALL SELECT id, x FROM t",
+    "SELECT id, x FROM t UNION ALL SELECT id, x FROM t",
+    "SELECT id, x FROM t UNION SELECT id, age AS x FROM visits",
+    "SELECT id, x FROM t EXCEPT SELECT id, age AS x FROM visits",
+    "SELECT id, age AS x FROM visits WHERE (id, age) IN (SELECT id, x FROM t UNION ALL SELECT id, age FROM visits)",
+    "SELECT DISTINCT ON (id, x) id, x FROM (SELECT id, x FROM t UNION ALL SELECT id, age FROM visits) ORDER BY id, x",
+    "SELECT id, age AS x FROM visits, (SELECT COUNT(*) FROM (SELECT * FROM t), (SELECT COUNT(*) FROM visits))",
+]
+
+
+@pytest.mark.parametrize("length", [12, 30])
+@pytest.mark.parametrize("step", UNIONS)
+def test_a_query_that_is_tried_first_does_not_double_the_work(curator: hush.Curator, step: str, length: int) -> None:
+    steps = [f"t{at} AS ({step.replace('FROM t', f'FROM t{at - 1}')})" for at in range(1, length + 1)]
+    text = f"WITH t0 AS (SELECT id, age AS x FROM visits), {', '.join(steps)} SELECT COUNT(*) FROM t{length}"
+    began = time.process_time()
+    with limited(2 * MOST) as work, contextlib.suppress(HushError):  # of 30, some read too many tables
+        curator.explain(text, epsilon=1)
+    assert work.spent > 0
+    assert time.process_time() - began < 5
+
+
+def test_what_trials_do_is_counted(curator: hush.Curator) -> None:
+    parts = [f"t{at} AS (SELECT id, age AS x FROM visits UNION ALL SELECT * FROM t{at - 1})" for at in range(1, 30)]
+    text = f"WITH t0 AS (SELECT id, age AS x FROM visits), {', '.join(parts)} SELECT COUNT(*) FROM visits"
+    with limited(MOST), pytest.raises(TooMuchWorkError):
+        curator.explain(text, epsilon=1)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 A record's rule says which arguments it takes, so calls are found by asking it: every combination of sorts of arguments
 is tried, and what the rule refuses is left out. Nothing here names a function. A new record is tested as it is, and a
 wrong range, step, list of values, NULL rule, length, order or NumPy formula is found (`test_planted_faults_are_found`),
-and so is a cost below the time that DuckDB takes for long texts (`test_planted_costs_are_found`).
+and so are a cost below the time that DuckDB takes for long texts (`test_planted_costs_are_found`), and a function
+without a cost (`test_every_function_of_the_engine_has_a_cost`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from hush.engines.sql import nodes
 from hush.engines.sql.dialect import DUCKDB
 from hush.engines.sql.forcing import force
 from hush.engines.sql.nodes import column, read, select
@@ -259,6 +261,18 @@ def check_rising(one: Call, results: list[Any], arguments: dict[str, list[Any]],
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.name)
 def test_a_record_keeps_its_promises(op: Op, bench: Bench) -> None:
     assert check(FUNCTIONS[op], bench) >= 3, "the rule takes none of the arguments that are tried; add constants above"
+
+
+def test_every_function_of_the_engine_has_a_cost(bench: Bench) -> None:
+    waiting: list[nodes.Node] = [value.sql for record in FUNCTIONS.values() for _, value, _ in bench.results(record)]
+    seen: dict[int, nodes.Node] = {}  # branches are shared
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            waiting += node.children
+    called = {node.function for node in seen.values() if isinstance(node, nodes.FunctionCall)}
+    assert called <= set(nodes.CALLS), "add to CALLS in hush.engines.sql.nodes what DuckDB takes for a row"
 
 
 def without_null(type_: Type) -> Type | None:

@@ -419,20 +419,27 @@ MADE = 3
 """Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
 OPERATION = 3
 """Nanoseconds for an operator, a comparison, a branch or a plain function."""
-_CALLS = {
+_PLAIN = (
+    "abs", "ceil", "coalesce", "contains", "count", "ends_with", "floor", "greatest", "least", "left", "length",
+    "log10", "lower", "ltrim", "max", "min", "regexp_matches", "replace", "right", "rtrim", "split_part",
+    "starts_with", "strlen", "strpos", "sum", "trim", "trunc", "unnest", "upper",
+)  # fmt: skip
+CALLS = dict.fromkeys(_PLAIN, OPERATION) | {
     "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20,
     "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
     "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
     "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
 }  # fmt: skip
+"""Nanoseconds for a function, without its characters of text; one that is not here costs as much as the dearest."""
+_DEAREST = max(CALLS.values())
 _CAST, _LISTED, _LIST, _DISTINCT, _WINDOW = 15, 4, 60, 100, 250
 """Nanoseconds for a cast, a value of a list, a row from a list, a distinct value, and a row of a window."""
 _SELECT, _GROUP, _JOIN = 20, 100, 100
 """Nanoseconds for a row of a SELECT, in groups, and in a join."""
 _PRIMITIVES = {
-    "power": _CALLS["pow"], "rounded": _CALLS["round"], "row_hash": _CALLS["hash"], "unit_number": 3 * OPERATION,
-    "row_number": _WINDOW, "apart": _LIST, "date_trunc": _CALLS["date_trunc"], "date_diff": _CALLS["date_diff"],
-    "days": _CALLS["date_diff"] + OPERATION, "microseconds": _CALLS["epoch_us"], "formatted": _CALLS["strftime"],
+    "power": CALLS["pow"], "rounded": CALLS["round"], "row_hash": CALLS["hash"], "unit_number": 3 * OPERATION,
+    "row_number": _WINDOW, "apart": _LIST, "date_trunc": CALLS["date_trunc"], "date_diff": CALLS["date_diff"],
+    "days": CALLS["date_diff"] + OPERATION, "microseconds": CALLS["epoch_us"], "formatted": CALLS["strftime"],
     "struct": 0, "collated": 0, "instant": 0,
 }  # fmt: skip
 """Those of primitives that cost more than an operation, or nothing."""
@@ -464,7 +471,7 @@ def _cost(node: Node) -> int:
                 case _:
                     return inside + OPERATION * max(further, 1)
         case FunctionCall():
-            return costs(node.arguments) + _CALLS.get(node.function, OPERATION)
+            return costs(node.arguments) + CALLS.get(node.function, _DEAREST)
         case Cast():
             return node.value.cost + (_CAST if node.safe else OPERATION)
         case Case():
@@ -477,11 +484,11 @@ def _cost(node: Node) -> int:
             options: dict[str, Any] = dict(node.options)
             match node.name:
                 case "date_part":
-                    own = _CALLS[options["part"]]
+                    own = CALLS[options["part"]]
                 case "moved":
-                    own = sum([_CALLS[call] + OPERATION for unit, call in _MOVES.items() if options[unit]])
+                    own = sum([CALLS[call] + OPERATION for unit, call in _MOVES.items() if options[unit]])
                 case "scaled":
-                    own = _CALLS["round"] + (0 if options["times"] is None and options["over"] is None else OPERATION)
+                    own = CALLS["round"] + (0 if options["times"] is None and options["over"] is None else OPERATION)
                 case "weighted_down":  # a sum that is rounded down names its count twice
                     own = 5 * OPERATION + node.arguments[1].cost if options["floor"] else 3 * OPERATION
                 case name:

@@ -217,7 +217,7 @@ def _power(op: Op, arguments: Arguments) -> Type:
             span = rising if value > 0 else Interval(Fraction(1), Fraction(1)) / rising
             if value < 0:  # two roundings of a library instead of one
                 span = span.library(lambda x: x)
-            undefined = False
+            undefined = value < 0 and rising.upper == 0  # too small a power to divide 1 by
     return number(kind, span, nullable=a.nullable or b.nullable or undefined or not span.bounded, step=step)
 
 

@@ -218,16 +218,18 @@ def limits(
     if not (1 <= rows <= MAX_ROWS and 1 <= groups <= MAX_GROUPS):
         raise UnplannableError(f"max_rows and max_groups must lie between 1 and {MAX_ROWS}; correct the policy")
     narrowed = relation if len(names) == len(scanned) else with_public_conditions(relation)
-    typical = _typical(narrowed, schema, by, matches)
-    declared = replace(typical, rows=max(rows, typical.rows), groups=max(groups, typical.groups))
-    declared_by = "the policy declares" if typical.matches == 1 else "the policy and the rows of public tables make it"
-    tighter = {"max_rows": (max_rows, declared.all_rows), "max_groups": (max_groups, declared.all_groups)}
+    unit_rows = _unit_rows(narrowed, schema, by, matches)
+    declared = replace(unit_rows, rows=max(rows, unit_rows.rows), groups=max(groups, unit_rows.groups))
+    declared_by = (
+        "the policy declares" if unit_rows.matches == 1 else "the policy and the rows of public tables make it"
+    )
+    tighter = {"max_rows": (max_rows, declared.multiplied_rows), "max_groups": (max_groups, declared.multiplied_groups)}
     for name, (wanted, most) in tighter.items():
         if wanted is not None and wanted > most:
             hint = "A question may tighten the policy's limits, never widen them; leave it out, or ask the owner."
             raise InvalidValueError(name, got=wanted, allowed=f"at most {most}, which is what {declared_by}", hint=hint)
-    rows = min(max_rows or declared.all_rows, typical.all_rows)
-    groups = min(max_groups or declared.all_groups, typical.all_groups)
+    rows = min(max_rows or declared.multiplied_rows, unit_rows.multiplied_rows)
+    groups = min(max_groups or declared.multiplied_groups, unit_rows.multiplied_groups)
     names_of_keys = frozenset(key.name for key in by if isinstance(key, Column))
     if rows > 1 and one_row_per_unit(relation, owned=bool(owned), by=names_of_keys):
         rows = 1
@@ -235,7 +237,7 @@ def limits(
         # a row has one key, so a unit is in no more groups than there are keys
         groups = max(1, min(groups, keys))
     kind = Units.COLUMN if owned else Units.NUMBERED
-    return Limits(units=kind, rows=rows, groups=groups, touched=touched, matches=typical.matches)
+    return Limits(units=kind, rows=rows, groups=groups, touched=touched, matches=unit_rows.matches)
 
 
 def one_row_per_unit(relation: Relation, *, owned: bool, by: frozenset[str] = frozenset()) -> bool:
@@ -308,75 +310,83 @@ def _one_row(relation: Relation) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Typical:
+class _UnitRows:
     """A unit's rows in each of its groups, as the owner declared them, and how joins with public rows multiply them."""
 
     rows: int = 1
+    """How many rows a unit has in a group before they are multiplied."""
     groups: int = 1
-    matches: int = 1  # how many rows are made of one
-    matches_in_group: int = 1  # how many of these are in one group
-    groups_of_row: int = 1  # in how many groups they are
-    keys: int = 1  # in how many groups the rows of one group are, however many they are
+    """In how many groups a unit is before its rows are multiplied."""
+    matches: int = 1
+    """How many rows are made of one."""
+    matches_in_group: int = 1
+    """How many of the rows made of one are in the same group."""
+    groups_per_row: int = 1
+    """In how many groups the rows made of one are."""
+    groups_per_group: int = 1
+    """In how many groups the rows made of one group's are, however many rows it has."""
 
     @property
-    def all_rows(self) -> int:
+    def multiplied_rows(self) -> int:
         """How many rows a unit has in a group."""
         return min(self.rows * self.matches_in_group, MAX_ROWS)
 
     @property
-    def all_groups(self) -> int:
+    def multiplied_groups(self) -> int:
         """In how many groups a unit is: each row of a group may meet other keys."""
-        groups = 1 if self.groups_of_row == 1 else min(self.rows * self.groups_of_row, self.keys)
-        return min(self.groups * groups, MAX_GROUPS)
+        of_each = 1 if self.groups_per_row == 1 else min(self.rows * self.groups_per_row, self.groups_per_group)
+        return min(self.groups * of_each, MAX_GROUPS)
 
 
 Keys = Sequence[Expression | None]
 """Keys in terms of a relation's columns; None for one that is computed from several rows below."""
 
 
-def _typical(relation: Relation, schema: Schema, by: Keys, matches: Matches) -> _Typical:
+def _unit_rows(relation: Relation, schema: Schema, by: Keys, matches: Matches) -> _UnitRows:
     """Return a unit's rows by the declared limits of the tables that make rows, and by the rows of public tables."""
     match relation:
         case Scan():
             table = schema.tables[relation.table]
             if table.public or table.unit is None:
-                return _Typical()
-            return _Typical(rows=table.max_rows, groups=table.max_groups)
+                return _UnitRows()
+            return _UnitRows(rows=table.max_rows, groups=table.max_groups)
         case Constants():
-            return _Typical()
+            return _UnitRows()
         case Filter():
-            made = _typical(relation.source, schema, by, matches)
+            source = _unit_rows(relation.source, schema, by, matches)
             limit = most_by_number(relation)
             if limit is None:
-                return made
-            return _Typical(
-                rows=min(made.all_rows, limit), groups=min(made.all_groups, limit), matches=min(made.matches, limit)
+                return source
+            return _UnitRows(
+                rows=min(source.multiplied_rows, limit),
+                groups=min(source.multiplied_groups, limit),
+                matches=min(source.matches, limit),
             )
         case Project() | PerUnit():
             if isinstance(relation, PerUnit) and not relation.keys:
-                return _Typical()
+                return _UnitRows()
             named = dict(relation.columns if isinstance(relation, Project) else relation.keys)
-            return _typical(relation.source, schema, [_below(key, named) for key in by], matches)
+            return _unit_rows(relation.source, schema, [_below(key, named) for key in by], matches)
         case WithWindows():
             named = {name: Column(name, type_) for name, type_ in columns(relation.source).items()}
-            return _typical(relation.source, schema, [_below(key, named) for key in by], matches)
+            return _unit_rows(relation.source, schema, [_below(key, named) for key in by], matches)
         case UnionAll():
             # the rows of its largest part, or of all where each has one or public rows multiply
-            parts = [_typical(source, schema, by, matches) for source in relation.sources]
+            parts = [_unit_rows(source, schema, by, matches) for source in relation.sources]
             if max(part.matches for part in parts) > 1:
-                return _Typical(
-                    rows=sum(part.all_rows for part in parts),
-                    groups=sum(part.all_groups for part in parts),
+                return _UnitRows(
+                    rows=sum(part.multiplied_rows for part in parts),
+                    groups=sum(part.multiplied_groups for part in parts),
                     matches=sum(part.matches for part in parts),
                 )
             single = sum((part.rows, part.groups) == (1, 1) for part in parts)
-            return _Typical(
+            return _UnitRows(
                 rows=max(single, *(part.rows for part in parts)), groups=max(single, *(part.groups for part in parts))
             )
         case Join() if not relation.kind.widens:
-            return _typical(relation.left, schema, by, matches)
+            return _unit_rows(relation.left, schema, by, matches)
         case Join():
-            return _of_join(relation, schema, by, matches)
+            return _joined_unit_rows(relation, schema, by, matches)
 
 
 def _below(key: Expression | None, named: Mapping[str, Expression]) -> Expression | None:
@@ -384,53 +394,61 @@ def _below(key: Expression | None, named: Mapping[str, Expression]) -> Expressio
     return with_columns(key, named) if key is not None and columns_in(key) <= named.keys() else None
 
 
-def _of_join(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _Typical:
-    """Return the rows of a join, which a public side multiplies."""
-    left, right = relation.left, relation.right
-    if private(left) and private(right):
+def _joined_unit_rows(relation: Join, schema: Schema, by: Keys, matches: Matches) -> _UnitRows:
+    """Return a unit's rows in a join, which a public side multiplies as in step 3."""
+    # rows that a LEFT JOIN finds no partner for are a group of their own
+    partnerless = 1 if relation.kind is JoinKind.LEFT else 0
+    if private(relation.left) and private(relation.right):
         # the larger declaration is that of the pairs
-        one, other = (_typical(side, schema, by, matches) for side in (left, right))
-        return _Typical(
-            rows=max(one.rows, other.rows),
-            groups=max(one.groups, other.groups),
-            matches=one.matches * other.matches,
-            matches_in_group=one.matches_in_group * other.matches_in_group,
-            groups_of_row=one.groups_of_row * other.groups_of_row,
-            keys=one.keys * (other.keys + (relation.kind is JoinKind.LEFT and other.groups_of_row > 1)),
+        left, right = (_unit_rows(side, schema, by, matches) for side in (relation.left, relation.right))
+        right_groups = right.groups_per_group + (partnerless if right.groups_per_row > 1 else 0)
+        return _UnitRows(
+            rows=max(left.rows, right.rows),
+            groups=max(left.groups, right.groups),
+            matches=left.matches * right.matches,
+            matches_in_group=left.matches_in_group * right.matches_in_group,
+            groups_per_row=left.groups_per_row * right.groups_per_row,
+            groups_per_group=left.groups_per_group * right_groups,
         )
-    mine, public = (left, right) if private(left) else (right, left)
-    made = _typical(mine, schema, by, matches)
-    if _one_row(public):
-        return made
-    on = [theirs if mine is left else ours for ours, theirs in relation.on]
-    theirs, ours = columns(public).keys(), columns(mine).keys()
+    if private(relation.left):
+        private_side, public_side, joined_on = relation.left, relation.right, [right for _, right in relation.on]
+    else:
+        private_side, public_side, joined_on = relation.right, relation.left, [left for left, _ in relation.on]
+    unit_rows = _unit_rows(private_side, schema, by, matches)
+    if _one_row(public_side):
+        return unit_rows
+    public_columns, private_columns = columns(public_side).keys(), columns(private_side).keys()
     # keys of public columns alone tell public rows apart; one that is mixed with others may have a value for each row
-    keys = [key for key in by if key is not None and columns_in(key) and columns_in(key) <= theirs]
-    mixed = any(key is None or (columns_in(key) & theirs and columns_in(key) & ours) for key in by)
+    public_keys = [key for key in by if key is not None and columns_in(key) and columns_in(key) <= public_columns]
+    mixed = any(key is None or (columns_in(key) & public_columns and columns_in(key) & private_columns) for key in by)
     terms = [] if relation.where is None else conjuncts(relation.where)
     compared = [side for term in terms if isinstance(term, Call) and term.op in COMPARISONS for side in term.arguments]
-    of_public = [side for side in compared if columns_in(side) and columns_in(side) <= theirs]
-    public = with_values(public, [*on, *of_public])
-    row_count = matches(public, on)
-    if row_count == 1:
-        return made
-    made = replace(made, matches=made.matches * row_count)
-    if not keys and not mixed:
-        return replace(made, matches_in_group=made.matches_in_group * row_count)
-    made = replace(made, matches_in_group=made.matches_in_group * matches(public, [*on, *keys]))
+    public_compared = [side for side in compared if columns_in(side) and columns_in(side) <= public_columns]
+    public_rows = with_values(public_side, [*joined_on, *public_compared])
+    matches_per_row = matches(public_rows, joined_on)
+    if matches_per_row == 1:
+        return unit_rows
+    unit_rows = replace(unit_rows, matches=unit_rows.matches * matches_per_row)
+    if not public_keys and not mixed:
+        return replace(unit_rows, matches_in_group=unit_rows.matches_in_group * matches_per_row)
+    matches_per_key = matches(public_rows, [*joined_on, *public_keys])
+    unit_rows = replace(unit_rows, matches_in_group=unit_rows.matches_in_group * matches_per_key)
     if mixed:
-        return replace(made, groups_of_row=made.groups_of_row * row_count, keys=MAX_GROUPS)
-    if len(keys) == len(by):
+        groups_per_row = unit_rows.groups_per_row * matches_per_row
+        return replace(unit_rows, groups_per_row=groups_per_row, groups_per_group=MAX_GROUPS)
+    if len(public_keys) == len(by):
         # no private column tells groups apart, so units are in no more groups than there are keys
-        made = replace(made, groups=1, groups_of_row=made.groups_of_row * made.groups)
-    joined = [(f"on{index}", key) for index, key in enumerate(on)]
-    grouped = [(f"key{index}", key) for index, key in enumerate(keys)]
-    of_match = PerUnit(source=public, keys=(*joined, *grouped), aggregates=())
-    of_all = PerUnit(source=public, keys=tuple(grouped), aggregates=())
-    different = matches(of_match, [Column(name, key.type) for name, key in joined])
-    # rows that a LEFT JOIN finds no partner for are a group of their own
-    every = matches(of_all, ()) + (relation.kind is JoinKind.LEFT)
-    return replace(made, groups_of_row=made.groups_of_row * different, keys=made.keys * every)
+        unit_rows = replace(unit_rows, groups=1, groups_per_row=unit_rows.groups_per_row * unit_rows.groups)
+    named_on = [(f"on{index}", value) for index, value in enumerate(joined_on)]
+    named_keys = [(f"key{index}", key) for index, key in enumerate(public_keys)]
+    keys_of_matches = PerUnit(source=public_rows, keys=(*named_on, *named_keys), aggregates=())
+    distinct_keys = PerUnit(source=public_rows, keys=tuple(named_keys), aggregates=())
+    keys_per_row = matches(keys_of_matches, [Column(name, value.type) for name, value in named_on])
+    return replace(
+        unit_rows,
+        groups_per_row=unit_rows.groups_per_row * keys_per_row,
+        groups_per_group=unit_rows.groups_per_group * (matches(distinct_keys, ()) + partnerless),
+    )
 
 
 # statistics: what one row adds, and one unit (steps 4 and 5)

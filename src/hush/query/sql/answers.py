@@ -245,8 +245,10 @@ def _with_column(table: AnswerTable, expression: Expression, context: Context) -
             column = Column(context.fresh("output"), expression.type)
             return replace(table, source=source, columns=(*table.columns, (column.name, inner))), column
         case Qualified() | Sorted() | Windowed():
-            source, column = _with_column(table.source, expression, context)
-            return replace(table, source=source), column
+            # a window's own column is not there before the window is computed
+            if columns_in(expression) <= {column.name for column in columns_of(table.source)}:
+                source, column = _with_column(table.source, expression, context)
+                return replace(table, source=source), column
         case Stacked():
             sources_with, names = [], [column.name for column in table.columns]
             for source in table.sources:

@@ -23,6 +23,7 @@ from functools import cache
 from sqlglot import exp
 from sqlglot.parsers.duckdb import DuckDBParser
 
+from hush.core.work import spend
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.expressions import Call, Column, Expression, Literal, Op, pieces
 from hush.query.functions import FUNCTIONS, REWRITES, all_of, call, cast, constant, folded, negated
@@ -79,6 +80,7 @@ _REWRITTEN: dict[type[exp.Expr] | str, Rewrite] = {}
 for _rewrite in REWRITES:
     _REWRITTEN |= dict.fromkeys((*_rewrite.names, *([getattr(exp, _rewrite.node)] if _rewrite.node else [])), _rewrite)
 
+_STEPS_OF_A_NODE = 20
 _T = exp.DataType.Type
 _INTEGERS: dict[object, tuple[int, int]] = {
     _T.TINYINT: (-(2**7), 2**7 - 1),
@@ -201,6 +203,7 @@ class Converter(ABC):
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
+        spend(_STEPS_OF_A_NODE)
         try:
             expression = READERS.get(type(node), _other)(self, node)
             if self.context.dialect != DEFAULT and isinstance(node, exp.Expr):  # there its meaning depends on types

@@ -18,6 +18,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 
 from sqlglot import exp
@@ -280,7 +281,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         return _set_operation(query, context, with_parts(query, context, parts), names)
     if not isinstance(query, exp.Select):
         raise refuse(query)
-    query = _first_of_each(query)
+    query = context.once("first of each", query, partial(_first_of_each, query))
     check_select(query, distinct=True, qualify=True)
     if is_set(query.args.get("limit")) or is_set(query.args.get("offset")):  # ORDER BY alone changes nothing
         unit = context.schema.unit
@@ -442,8 +443,8 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     only(query, "this", "expression", "with_", "distinct", "by_name")
     nodes, word = members_of(query), type(query).__name__.upper()
     every = not is_set(query.args.get("distinct"))
-    first = derived(nodes[0], context.trial(), parts)
-    fresh = [context.fresh(name) for name, binding in first.names if isinstance(binding, str)]
+    first = context.once("names", nodes[0], lambda: derived(nodes[0], context.trial(), parts).names)
+    fresh = [context.fresh(name) for name, binding in first if isinstance(binding, str)]
     unique = list(names) if names is not None and every else fresh
     members = [derived(node, context, parts, unique) for node in nodes]
     shape = [isinstance(binding, str) for _, binding in members[0].names]
@@ -470,7 +471,7 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
         common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
         merged.append((name, common))
     named = iter(unique)
-    pairs = zip(first.names, shape, strict=True)
+    pairs = zip(first, shape, strict=True)
     bindings = [(name, next(named) if is_column else UnitName.HERE) for (name, _), is_column in pairs]
     sources = tuple(member.relation for member in members)
     if every:

@@ -393,6 +393,8 @@ def _argument_text(argument: Expression, node: exp.Expr) -> str:
     """Return an aggregate's argument as its author would write it, as far as that is known."""
     if isinstance(argument, Column):
         return argument.name
+    while isinstance(node, exp.Filter | exp.Window):
+        node = node.this
     if ARGUMENT in node.meta:
         return str(node.meta[ARGUMENT])
     record = record_of(node)

@@ -13,10 +13,11 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from sqlglot import exp
 
+from hush.core.work import spend
 from hush.query.answers.tree import AnswerTable
 from hush.query.errors import QuestionError, UnknownTableError, did_you_mean
 from hush.query.expressions import Column, Expression
@@ -29,6 +30,8 @@ from hush.query.sql.text import DEFAULT
 
 MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
+_STEPS_OF_A_RELATION = 200
+_Fact = TypeVar("_Fact")
 
 
 class UnitName(Enum):
@@ -111,11 +114,20 @@ class Context:
     """Answers that rows are compared with: each a table of answers with one row, and its column."""
     answers: dict[Part, Answers] = field(default_factory=dict)
     """The answers of parts that are finished questions, and were read."""
-    finished: dict[int, tuple[bool, exp.Expr]] = field(default_factory=dict)
-    """By the id of a query's node, whether it is a finished question; and the node, so that its id stays its own."""
+    facts: dict[tuple[str, int], tuple[Any, exp.Expr]] = field(default_factory=dict)
+    """What `once` found, which trials share; with each the node, so that its id stays its own."""
+
+    def once(self, what: str, node: exp.Expr, find: Callable[[], _Fact]) -> _Fact:
+        """Return a fact about a node, and find it only once: trials within trials would double the work each time."""
+        key = what, id(node)
+        if key not in self.facts:
+            self.facts[key] = find(), node
+        fact: _Fact = self.facts[key][0]
+        return fact
 
     def grow(self, relations: int = 1) -> None:
         """Count relations."""
+        spend(_STEPS_OF_A_RELATION * relations)
         self.relations += relations
         if self.relations > MAX_RELATIONS:
             raise QuestionError(f"The question reads more than {MAX_RELATIONS} tables and subqueries.")
@@ -131,6 +143,7 @@ class Context:
 
     def trial(self) -> Context:
         """Return a copy, of which nothing stays."""
+        spend(_STEPS_OF_A_RELATION + len(self.names) // 10)
         changing = ("parts", "names", "links", "questions", "awaited", "answers")
         copies: dict[str, Any] = {name: copy(getattr(self, name)) for name in changing}
         return replace(self, **copies)
@@ -141,6 +154,7 @@ class Context:
         candidate, number = clean, 2
         while candidate.casefold() in self.names:
             candidate, number = f"{clean}_{number}", number + 1
+        spend(number)
         self.names.add(candidate.casefold())
         return candidate
 

@@ -88,16 +88,16 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
         return part is not None and is_finished(part.query, context, part.parts)
     if not isinstance(node, exp.Query):
         return False
-    if id(node) not in context.finished:
-        finished = False
-        with contextlib.suppress(QuestionError):  # said where it is resolved
-            finished = _is_finished(node, context.trial(), parts)
-        context.finished[id(node)] = finished, node  # the node too, so that its id stays its own
-    return context.finished[id(node)][0]
+    return context.once("finished", node, lambda: _is_finished(node, context.trial(), parts))
 
 
 def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
-    parts = with_parts(node, context, parts)
+    with contextlib.suppress(QuestionError):  # said where it is resolved
+        return _is_question(node, context, with_parts(node, context, parts))
+    return False
+
+
+def _is_question(node: exp.Query, context: Context, parts: Parts) -> bool:
     if isinstance(node, exp.Subquery):
         return is_finished(node.this, context, parts)
     if isinstance(node, exp.SetOperation):
@@ -127,8 +127,12 @@ def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
             others.append(source.this)
     if not finished or not others:
         return finished
-    trial = context.trial()
-    return not any(from_item(source, trial, parts).private for source in others)
+
+    def private_sources() -> bool:
+        trial = context.trial()
+        return any(from_item(source, trial, parts).private for source in others)
+
+    return not context.once("reads private rows", select, private_sources)
 
 
 # SELECT
@@ -536,9 +540,7 @@ def answer_item(node: exp.Expr, context: Context, parts: Parts) -> tuple[AnswerT
         default = identifier(node.this)
     elif isinstance(node, exp.Subquery):
         only(node, "this", "alias", "with_")
-        bare = node.copy()
-        bare.set("alias", None)
-        answers = answers_of(bare, context, parts)
+        answers = answers_of(node.this, context, with_parts(node, context, parts))
         names, table = list(answers.names), answers.table
     else:
         raise refuse(node)

@@ -368,7 +368,8 @@ def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -
         )
     if inner.condition.on_unit:
         return
-    hint = f"Only rows of the same unit can be looked for, WHERE inner.{unit} = outer.{unit}: that is another question."
+    own = unit or "unit"
+    hint = f"Only rows of the same unit can be looked for, WHERE inner.{own} = outer.{own}: that is another question."
     if isinstance(node, exp.Subquery):
         hint = (
             "Ask for the numbers first, with GROUP BY key, and write them: WHERE x > CASE key WHEN 'a' THEN 42 WHEN "

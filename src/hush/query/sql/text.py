@@ -148,7 +148,8 @@ class _LimitedParser:
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
-    first_parameter = 1
+    numbers: dict[int, int]
+    """The number of each ``?``, by its token's id."""
     aside: list[exp.Kwarg]
     """Bounds of BigQuery that belong to the function which is being read."""
 
@@ -232,9 +233,7 @@ class _BigQueryParser(_LimitedParser):
 
 def _numbered(parser: _LimitedParser) -> exp.Placeholder:
     """Return a ``?`` as ``$1``, ``$2``, …, by its place in the text."""
-    before = parser._tokens[: parser._index - 1]  # noqa: SLF001 - of one module
-    number = parser.first_parameter + sum(token.token_type is TokenType.PLACEHOLDER for token in before)
-    return exp.Placeholder(this=str(number))
+    return exp.Placeholder(this=str(parser.numbers[id(parser._tokens[parser._index - 1])]))  # noqa: SLF001 - of one module
 
 
 @cache
@@ -254,7 +253,8 @@ def _parser(dialect: str) -> type[Any]:
 def _parse(text: str, tokens: list[Token], dialect: str, first_parameter: int = 1) -> list[exp.Expr | None]:
     with _parser_errors():
         parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
-        parser.first_parameter = first_parameter
+        marks = [id(token) for token in tokens if token.token_type is TokenType.PLACEHOLDER]
+        parser.numbers = {mark: number for number, mark in enumerate(marks, first_parameter)}
         parser.aside = []
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))
