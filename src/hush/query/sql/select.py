@@ -147,49 +147,27 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         return _union(node, context, with_parts(node, context, parts))
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    parts = with_parts(node, context, parts)
-    if not is_set(node.args.get("from_")):
-        node = _from_first(node)
-    over_answers = _reads_answers(node, context, parts)
-    select, distinct = node, False
-    if node.args.get("distinct") is not None:
-        select, distinct = _without_distinct(node, over_answers=over_answers)
+    return _answers_of_select(node, context, with_parts(node, context, parts))
+
+
+def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> Answers:
+    """Return the answers of one SELECT: all its clauses are read first, then applied in SQL's order."""
+    if not is_set(select.args.get("from_")):
+        select = _from_first(select)
+    over_answers, distinct = _reads_answers(select, context, parts), False
+    if select.args.get("distinct") is not None:
+        select, distinct = _without_distinct(select, over_answers=over_answers)
     check_select(select, qualify=True)
     windows = Windows(select, context, parts)
     names: _OverRows | _Regrouping | _Released
     if over_answers:
-        table, scope = _from_answers(select, context, parts)
-        values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-        where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
-        if where is not None:
-            table = Qualified(source=values.beside(table), condition=where)
-        items = expanded(select, scope)
-        grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-        if grouped or any(has_aggregate(item.node) for item in items):
-            names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
-        else:
-            names = _OverRows(context, scope, windows)
+        source, items, names = _answers_read(select, context, parts, windows)
     else:
-        scope = from_clause(select, context, parts)
-        if not scope.private:
-            raise QuestionError(
-                "The question reads public tables only, which need no protection and are not answered here.",
-                "Read them directly, or join them with a private table.",
-            )
-        items = projections(select)
-        names = _Released(select, items, Rows(context, scope), windows)
+        items, names = _rows_read(select, context, parts, windows)
     if len(items) > MAX_OUTPUTS:
         raise QuestionError(f"The question has {len(items)} results; the limit is {MAX_OUTPUTS}.")
-    # all expressions first: they note which aggregates and windows there are. A result may name earlier ones; over
-    # answers without GROUP BY, any other
-    aliases = {item.name.casefold(): item.node for item in items if item.named}
-    names.aliases = aliases if isinstance(names, _OverRows) else {}
-    outputs: list[Named] = []
-    for item in items:
-        outputs.append((item.name, names.convert(item.node)))
-        if item.named and isinstance(names, _Released):
-            names.results[item.name.casefold()] = item.node
-    names.aliases = aliases
+    # reading an expression notes which aggregates and windows it asks for
+    outputs = _results(items, names)
     # a window in HAVING would read rows that HAVING itself chooses
     before = len(windows.made)
     having = names.condition_of(select, "having")
@@ -198,11 +176,13 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     qualify = names.condition_of(select, "qualify")
     order = _ordered(select, items, names)
     limit, offset = _rows_of(select.args.get("limit"), names), _rows_of(select.args.get("offset"), names)
+    # the steps are in SQL's order: GROUP BY, HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
     if isinstance(names, _Released):
         table = names.table(outputs, [having, qualify], order)
     elif isinstance(names, _Regrouping):
-        table = names.table(table)
-    # the steps are in SQL's order: HAVING, windows, QUALIFY, DISTINCT, ORDER BY, LIMIT
+        table = names.table(source)
+    else:
+        table = source
     if windows.asked:
         table = windows.beside(table)
     if having is not None:
@@ -212,6 +192,53 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
     return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
+
+
+def _answers_read(
+    select: exp.Select, context: Context, parts: Parts, windows: Windows
+) -> tuple[AnswerTable, Sequence[Projection], _OverRows | _Regrouping]:
+    """Return the answers that FROM and WHERE leave, the results that are asked for, and what names mean in them."""
+    table, scope = _from_answers(select, context, parts)
+    values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+    where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
+    if where is not None:
+        table = Qualified(source=values.beside(table), condition=where)
+    items = expanded(select, scope)
+    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
+    if grouped or any(has_aggregate(item.node) for item in items):
+        return table, items, _Regrouping(select, items, _OverRows(context, scope, None), windows)
+    return table, items, _OverRows(context, scope, windows)
+
+
+def _rows_read(
+    select: exp.Select, context: Context, parts: Parts, windows: Windows
+) -> tuple[Sequence[Projection], _Released]:
+    """Return the results that are asked for over rows of units, and what names mean in them."""
+    scope = from_clause(select, context, parts)
+    if not scope.private:
+        raise QuestionError(
+            "The question reads public tables only, which need no protection and are not answered here.",
+            "Read them directly, or join them with a private table.",
+        )
+    items = projections(select)
+    return items, _Released(select, items, Rows(context, scope), windows)
+
+
+def _results(items: Sequence[Projection], names: _OverRows | _Regrouping | _Released) -> list[Named]:
+    """Return the results; the clauses that are read after them may call them by their names.
+
+    A result over rows of units may name earlier ones, one over answers without GROUP BY any other.
+    """
+    aliases = {item.name.casefold(): item.node for item in items if item.named}
+    if isinstance(names, _OverRows):
+        names.aliases = aliases
+    outputs: list[Named] = []
+    for item in items:
+        outputs.append((item.name, names.convert(item.node)))
+        if item.named and isinstance(names, _Released):
+            names.results[item.name.casefold()] = item.node
+    names.aliases = aliases
+    return outputs
 
 
 def _from_first(select: exp.Select) -> exp.Select:
