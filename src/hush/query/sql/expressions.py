@@ -39,8 +39,8 @@ from hush.query.sql.allow_list import (
     SHOWN,
     WRITTEN,
     called,
-    children,
     column_name,
+    has,
     identifier,
     is_set,
     only,
@@ -121,20 +121,15 @@ def has_aggregate(node: exp.Expr) -> bool:
     """Return whether a node aggregates rows anywhere inside, subqueries and what has OVER left aside."""
     if isinstance(node, exp.Query):
         return False
-    inside = children(node)
+    inside = list(node.iter_expressions())
     if isinstance(node, exp.Window):  # of what OVER belongs to, the arguments alone
         function = node.this
         inside.remove(function)
         if isinstance(function, exp.Filter):
             inside.append(function.expression)
             function = function.this
-        inside += children(function)
+        inside += function.iter_expressions()
     return is_aggregate(node) or any(map(has_aggregate, inside))
-
-
-def has_window(node: exp.Expr) -> bool:
-    """Return whether a node contains a window function, subqueries left aside."""
-    return isinstance(node, exp.Window) or (not isinstance(node, exp.Query) and any(map(has_window, children(node))))
 
 
 def arguments_of(node: exp.Expr, count: int, slots: tuple[str, ...] = ("this", "expression")) -> list[exp.Expr]:
@@ -401,7 +396,7 @@ def _call(to: Converter, node: exp.Expr) -> Expression:
     for slot in reading.slots:
         if slot.startswith("*"):
             arguments += [to.convert(argument) for argument in node.args.get(slot[1:]) or ()]
-        elif is_set(node.args.get(slot)):
+        elif has(node, slot):
             arguments.append(to.convert(node.args[slot]))
         elif slot in _DEFAULTS.get(op, ()):
             arguments.append(constant(_DEFAULTS[op][slot]))
@@ -445,7 +440,7 @@ def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
 def _column(to: Converter, node: exp.Column) -> Expression:
     if isinstance(node.this, exp.Star):
         raise refuse(node.this)
-    if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
+    if has(node, "db", "catalog"):
         raise QuestionError(f"Only table.column can be named; got {shown(node)}.")
     only(node, "this", "table")
     return to.column(node)
@@ -502,7 +497,7 @@ def _and(to: Converter, node: exp.And) -> Expression:
 
 @_reads(exp.Between)
 def _between(to: Converter, node: exp.Between) -> Expression:
-    if is_set(node.args.get("symmetric")):
+    if has(node, "symmetric"):
         low, high = shown(node.args["low"]), shown(node.args["high"])
         raise QuestionError(
             "BETWEEN SYMMETRIC is not supported.", f"Write BETWEEN LEAST({low}, {high}) AND GREATEST({low}, {high})."
@@ -576,9 +571,9 @@ def _any_of(conditions: Sequence[Expression]) -> Expression:
 
 @_reads(exp.In)
 def _in(to: Converter, node: exp.In) -> Expression:
-    if is_set(node.args.get("query")):
+    if has(node, "query"):
         return to.subquery(node)
-    if is_set(node.args.get("unnest")):
+    if has(node, "unnest"):
         return Converter.subquery(to, node)  # refuses
     parameter = node.args.get("field")
     if isinstance(parameter, exp.Placeholder):
@@ -684,7 +679,7 @@ def _case(to: Converter, node: exp.Expr) -> Expression:
         operand, branches, default = None, [node], node.args.get("false")
     else:
         only(node, "this", "ifs", "default")
-        operand = to.convert(node.this) if is_set(node.args.get("this")) else None
+        operand = to.convert(node.this) if has(node, "this") else None
         branches, default = node.args["ifs"], node.args.get("default")
     arguments: list[Expression] = []
     for branch in branches:
@@ -729,7 +724,7 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
 @_reads(exp.Trim)
 def _trim(to: Converter, node: exp.Trim) -> Expression:
     """Read TRIM(x), LTRIM(x), RTRIM(x), and TRIM(LEADING FROM x): blanks alone."""
-    if is_set(node.args.get("expression")):
+    if has(node, "expression"):
         raise QuestionError(
             f"Only blanks can be trimmed; got {shown(node)}.",
             "Where the characters stand at the ends alone, REPLACE(x, 'a', '') is the same.",

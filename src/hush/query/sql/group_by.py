@@ -39,7 +39,7 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, nearest, only, refuse, shown
+from hush.query.sql.allow_list import ARGUMENT, called, has, identifier, nearest, only, refuse, shown
 from hush.query.sql.dialects import meaning_by_type
 from hush.query.sql.expressions import QUANTILES, Converter, Rows, arguments_of, has_aggregate, record_of
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
@@ -141,7 +141,7 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     if group is None:
         return [[]]
     only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
-    if is_set(group.args.get("all")):  # every result that is not an aggregate; a constant has no groups
+    if has(group, "all"):  # every result that is not an aggregate; a constant has no groups
         nodes = [item.node for item in items if not has_aggregate(item.node)]
         return [[node for node in nodes if any(isinstance(child, exp.Column) for child in node.walk())]]
     elements = list(group.expressions)
@@ -471,7 +471,7 @@ class Grouped(Converter):
             return self.windows.value(node)
         if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
             alias = None
-            if self.aliases and isinstance(node, exp.Column) and not is_set(node.args.get("table")):
+            if self.aliases and isinstance(node, exp.Column) and not has(node, "table"):
                 alias = self.aliases.get(identifier(node.this).casefold())
             if alias is not None and self.aliases_first:
                 return self._result(node, alias)
@@ -620,7 +620,7 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
     """Return a subquery that groups by the unit."""
     rows = Rows(context, scope)
     items = projections(select)
-    distinct = is_set(select.args.get("distinct"))
+    distinct = has(select, "distinct")
     listed = [item.node for item in items] if distinct else single_set(select, items, rows)
     keys: list[Named] = []
     grouped_by_unit = not scope.private

@@ -28,7 +28,7 @@ from hush.query.expressions import Call, Column, Expression, Literal, Op, column
 from hush.query.functions import all_of, call, constant
 from hush.query.relations import Join, JoinKind, Named, Project, Relation, UnionAll, columns
 from hush.query.schema import Schema, Table
-from hush.query.sql.allow_list import NO_WAY, column_name, identifier, is_set, only, shown
+from hush.query.sql.allow_list import NO_WAY, column_name, has, identifier, only, shown
 from hush.query.sql.expressions import Rows
 from hush.query.sql.names import Binding, Context, Partner, Scope, UnitName
 
@@ -138,12 +138,12 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
 
 def condition_of(first: Scope, second: Scope, join: exp.Join, context: Context) -> Condition:
     """Return the condition that a join states itself, by ON, USING or NATURAL."""
-    if is_set(join.args.get("using")):
+    if has(join, "using"):
         names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
         return _using(first, second, names, context)
     if _word(join, "method") == "NATURAL":
         return _using(first, second, _common_names(first, second, join), context)
-    return on(first, second, conjuncts(join.args["on"]), context) if is_set(join.args.get("on")) else Condition()
+    return on(first, second, conjuncts(join.args["on"]), context) if has(join, "on") else Condition()
 
 
 def beside(first: Scope, second: Scope, relation: Relation, condition: Condition, side: str) -> Scope:
@@ -207,7 +207,7 @@ def is_cross(join: exp.Join) -> bool:
 def is_inner(join: exp.Join) -> bool:
     """Return whether a join is an inner or cross join without USING."""
     plain = not _word(join, "side") and not _word(join, "method") and _word(join, "kind") in {"", "INNER", "CROSS"}
-    return plain and not is_set(join.args.get("using"))
+    return plain and not has(join, "using")
 
 
 _HALVES = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}
@@ -227,7 +227,7 @@ def kind_of(join: exp.Join) -> tuple[str, JoinKind | None]:
         ways = {"ASOF": _ASOF, "": "Write JOIN or LEFT JOIN."}
         raise QuestionError(f"{called} is not supported.", ways.get(method, NO_WAY))
     only(join, "this", "on", "using", "side", "kind", "method")
-    conditions = sum(is_set(join.args.get(name)) for name in ("on", "using")) + (method == "NATURAL")
+    conditions = sum(has(join, name) for name in ("on", "using")) + (method == "NATURAL")
     if conditions > 1 or (conditions and kind == "CROSS"):
         raise QuestionError(f"A {called} has no further condition.", "Write JOIN … ON or JOIN … USING (…).")
     if kind != "CROSS" and not conditions:
@@ -371,7 +371,7 @@ def chained(
         kind_of(join)
         for earlier in items[:number]:
             check_aliases(earlier, item)
-    by_join = [node for join in joins if is_set(join.args.get("on")) for node in conjuncts(join.args["on"])]
+    by_join = [node for join in joins if has(join, "on") for node in conjuncts(join.args["on"])]
     conditions = [(node, _sources_of(node, items)) for node in (*by_join, *where)]
     first = next((index for index, item in enumerate(items) if item.private), 0)
     scope, inside, waiting = items[first], {first}, [index for index in range(len(items)) if index != first]
@@ -468,7 +468,7 @@ def with_plain_joins(tree: exp.Expr, schema: Schema) -> exp.Expr:
     tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
     for select in list(tree.find_all(exp.Select)):
         for join in select.args.get("joins") or []:
-            outer = _word(join, "side") == "LEFT" and not is_set(join.args.get("method"))
+            outer = _word(join, "side") == "LEFT" and not has(join, "method")
             if outer and _ignores_unmatched(select, join, tables):
                 join.set("side", None)
     return tree

@@ -25,7 +25,7 @@ from hush.query.parameters import Binder
 from hush.query.question import Question
 from hush.query.relations import Named, Project, Relation, private
 from hush.query.schema import Schema, Target
-from hush.query.sql.allow_list import identifier, is_set, shown
+from hush.query.sql.allow_list import has, identifier, shown
 from hush.query.sql.text import DEFAULT
 
 MAX_RELATIONS = 100
@@ -317,7 +317,7 @@ def check_qualifiers(schema: Schema, table: str, qualifiers: Sequence[str], text
 
 def qualifiers_of(node: exp.Expr) -> list[str]:
     """Return the catalogue and the schema before a table's name."""
-    return [identifier(node.args[slot]) for slot in ("catalog", "db") if is_set(node.args.get(slot))]
+    return [identifier(node.args[slot]) for slot in ("catalog", "db") if has(node, slot)]
 
 
 def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
@@ -326,7 +326,7 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
     tree = tree.copy()
-    catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if is_set(node.args.get("catalog"))]
+    catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if has(node, "catalog")]
     if len({identifier(node.args["catalog"]).casefold() for node in catalogued}) == 1:
         for node in catalogued:
             node.set("catalog", None)

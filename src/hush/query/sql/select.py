@@ -37,15 +37,7 @@ from hush.query.functions import call, constant
 from hush.query.question import Aggregate, Ordering, Question
 from hush.query.relations import Named, Relation, Scan, scans, used
 from hush.query.schema import Schema
-from hush.query.sql.allow_list import (
-    STATEMENTS,
-    column_name,
-    identifier,
-    is_set,
-    only,
-    refuse,
-    shown,
-)
+from hush.query.sql.allow_list import STATEMENTS, column_name, has, identifier, only, refuse, shown
 from hush.query.sql.answers import level, levels, row_keys, select_results
 from hush.query.sql.expressions import Converter, Rows, has_aggregate
 from hush.query.sql.from_clause import (
@@ -92,9 +84,10 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
 
 
 def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
-    with contextlib.suppress(QuestionError):  # said where it is resolved
+    try:
         return _is_question(node, context, with_parts(node, context, parts))
-    return False
+    except QuestionError:  # said where it is resolved
+        return False
 
 
 def _is_question(node: exp.Query, context: Context, parts: Parts) -> bool:
@@ -106,8 +99,7 @@ def _is_question(node: exp.Query, context: Context, parts: Parts) -> bool:
         return False
     if _reads_answers(node, context, parts):
         return True
-    grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
-    if not grouped and not any(map(has_aggregate, node.expressions)):
+    if not has(node, "group", "having") and not any(map(has_aggregate, node.expressions)):
         return False
     rows = Rows(context, from_clause(node, context, parts))
     lists = grouping_sets(node, projections(node), rows)
@@ -139,35 +131,58 @@ def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
 
 
 def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
-    """Return the answers of a query that is, or is made of, finished questions."""
+    """Return the answers of a query that is, or is made of, finished questions.
+
+    Of a SELECT all clauses are read first, then applied in SQL's order.
+    """
+    parts = with_parts(node, context, parts)
     if isinstance(node, exp.Subquery):
         only(node, "this", "with_")
-        return answers_of(node.this, context, with_parts(node, context, parts))
+        return answers_of(node.this, context, parts)
     if isinstance(node, exp.SetOperation):
-        return _union(node, context, with_parts(node, context, parts))
+        return _union(node, context, parts)
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    return _answers_of_select(node, context, with_parts(node, context, parts))
-
-
-def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> Answers:
-    """Return the answers of one SELECT: all its clauses are read first, then applied in SQL's order."""
-    if not is_set(select.args.get("from_")):
-        select = _from_first(select)
+    select = node if has(node, "from_") else _from_first(node)
     over_answers, distinct = _reads_answers(select, context, parts), False
     if select.args.get("distinct") is not None:
         select, distinct = _without_distinct(select, over_answers=over_answers)
-    check_select(select, qualify=True)
+    check_select(select, "qualify", "windows")
     windows = Windows(select, context, parts)
+    items: Sequence[Projection]
     names: _OverRows | _Regrouping | _Released
     if over_answers:
-        source, items, names = _answers_read(select, context, parts, windows)
+        table, scope = _from_answers(select, context, parts)
+        values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+        where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
+        if where is not None:
+            table = Qualified(source=values.beside(table), condition=where)
+        items, names = expanded(select, scope), _OverRows(context, scope, windows)
+        if has(select, "group", "having") or any(has_aggregate(item.node) for item in items):
+            names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
     else:
-        items, names = _rows_read(select, context, parts, windows)
+        scope = from_clause(select, context, parts)
+        if not scope.private:
+            raise QuestionError(
+                "The question reads public tables only, which need no protection and are not answered here.",
+                "Read them directly, or join them with a private table.",
+            )
+        items = projections(select)
+        names = _Released(select, items, Rows(context, scope), windows)
     if len(items) > MAX_OUTPUTS:
         raise QuestionError(f"The question has {len(items)} results; the limit is {MAX_OUTPUTS}.")
+    # Clauses after the results may call them by their names. So may results: one over rows of units may name earlier
+    # ones, one over answers without GROUP BY any other.
+    aliases = {item.name.casefold(): item.node for item in items if item.named}
+    if isinstance(names, _OverRows):
+        names.aliases = aliases
     # reading an expression notes which aggregates and windows it asks for
-    outputs = _results(items, names)
+    outputs: list[Named] = []
+    for item in items:
+        outputs.append((item.name, names.convert(item.node)))
+        if item.named and isinstance(names, _Released):
+            names.results[item.name.casefold()] = item.node
+    names.aliases = aliases
     # a window in HAVING would read rows that HAVING itself chooses
     before = len(windows.made)
     having = names.condition_of(select, "having")
@@ -180,9 +195,7 @@ def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> An
     if isinstance(names, _Released):
         table = names.table(outputs, [having, qualify], order)
     elif isinstance(names, _Regrouping):
-        table = names.table(source)
-    else:
-        table = source
+        table = names.table(table)
     if windows.asked:
         table = windows.beside(table)
     if having is not None:
@@ -192,53 +205,6 @@ def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> An
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
     return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
-
-
-def _answers_read(
-    select: exp.Select, context: Context, parts: Parts, windows: Windows
-) -> tuple[AnswerTable, Sequence[Projection], _OverRows | _Regrouping]:
-    """Return the answers that FROM and WHERE leave, the results that are asked for, and what names mean in them."""
-    table, scope = _from_answers(select, context, parts)
-    values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-    where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
-    if where is not None:
-        table = Qualified(source=values.beside(table), condition=where)
-    items = expanded(select, scope)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if grouped or any(has_aggregate(item.node) for item in items):
-        return table, items, _Regrouping(select, items, _OverRows(context, scope, None), windows)
-    return table, items, _OverRows(context, scope, windows)
-
-
-def _rows_read(
-    select: exp.Select, context: Context, parts: Parts, windows: Windows
-) -> tuple[Sequence[Projection], _Released]:
-    """Return the results that are asked for over rows of units, and what names mean in them."""
-    scope = from_clause(select, context, parts)
-    if not scope.private:
-        raise QuestionError(
-            "The question reads public tables only, which need no protection and are not answered here.",
-            "Read them directly, or join them with a private table.",
-        )
-    items = projections(select)
-    return items, _Released(select, items, Rows(context, scope), windows)
-
-
-def _results(items: Sequence[Projection], names: _OverRows | _Regrouping | _Released) -> list[Named]:
-    """Return the results; the clauses that are read after them may call them by their names.
-
-    A result over rows of units may name earlier ones, one over answers without GROUP BY any other.
-    """
-    aliases = {item.name.casefold(): item.node for item in items if item.named}
-    if isinstance(names, _OverRows):
-        names.aliases = aliases
-    outputs: list[Named] = []
-    for item in items:
-        outputs.append((item.name, names.convert(item.node)))
-        if item.named and isinstance(names, _Released):
-            names.results[item.name.casefold()] = item.node
-    names.aliases = aliases
-    return outputs
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -261,17 +227,13 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
 
     Of rows, ``SELECT DISTINCT a, b`` is ``SELECT a, b … GROUP BY a, b``: the keys that there are.
     """
-    distinct = select.args["distinct"]
-    if not isinstance(distinct, exp.Distinct):
-        raise refuse(distinct)
-    if is_set(distinct.args.get("on")):
+    if has(select.args["distinct"], "on"):
         if over_answers:
             raise QuestionError("DISTINCT ON is not supported.", "Write QUALIFY ROW_NUMBER() OVER (…) = 1.")
         return select, False  # `check_select` refuses it
     plain = select.copy()
     plain.set("distinct", None)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if over_answers or grouped or any(map(has_aggregate, select.expressions)):
+    if over_answers or has(select, "group", "having") or any(map(has_aggregate, select.expressions)):
         return plain, True
     ordinals = [exp.Literal.number(number) for number in range(1, len(select.expressions) + 1)]
     plain.set("group", exp.Group(expressions=ordinals))
@@ -532,8 +494,6 @@ def _from_answers(select: exp.Select, context: Context, parts: Parts) -> tuple[A
     table, source = answer_item(clause.this, context, parts)
     scope = Scope(scan_of(table), [source], settled=True)
     for join in select.args.get("joins") or ():
-        if not isinstance(join, exp.Join):
-            raise refuse(join)
         joined, source = answer_item(join.this, context, parts)
         second = Scope(scan_of(joined), [source])
         where = select.args.get("where")
@@ -660,10 +620,10 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
             "Join them on their keys: FROM (SELECT …) AS a JOIN (SELECT …) AS b ON a.key = b.key, or for what the "
             "second has not LEFT JOIN … WHERE b.key IS NULL.",
         )
-    once = is_set(query.args.get("distinct"))
+    once = has(query, "distinct")
     answers: list[Answers] = []
     for member in members_of(query):
-        keyed = isinstance(member, exp.Select) and not any(is_set(member.args.get(n)) for n in ("group", "distinct"))
+        keyed = isinstance(member, exp.Select) and not has(member, "group", "distinct")
         if once and keyed:  # SELECT a FROM … is the same as SELECT DISTINCT a FROM … in a UNION
             member = member.copy()  # noqa: PLW2901
             member.set("distinct", exp.Distinct())
@@ -674,7 +634,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
         columns = columns_of(union.table)
         outputs = [(label, column.column) for label, column in zip(labels, columns, strict=True)]
         union = select_results(union.table, outputs, (), (None, 0), context, distinct=True)
-    if any(is_set(query.args.get(name)) for name in ("order", "limit", "offset")):
+    if has(query, "order", "limit", "offset"):
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]

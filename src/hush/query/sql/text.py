@@ -22,7 +22,7 @@ from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
-from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, called, children
+from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, called
 
 DEFAULT = "duckdb"
 DIALECTS = (DEFAULT, "bigquery", "snowflake", "postgres", "spark", "tsql")
@@ -278,7 +278,7 @@ def _checked_nodes(tree: exp.Expr) -> list[exp.Expr]:
             raise QuestionError(f"{called(node)} has more arguments than are understood.", "Leave some out.")
         if isinstance(node, exp.National | exp.All | exp.Any):
             unusual.append(node)
-        stack += zip(children(node), repeat(depth + 1), strict=False)
+        stack += zip(node.iter_expressions(), repeat(depth + 1), strict=False)
     return unusual
 
 
