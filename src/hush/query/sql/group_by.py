@@ -9,7 +9,6 @@ with WHERE or HAVING.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -153,12 +152,9 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
             raise QuestionError("WITH ROLLUP stands at the end of GROUP BY, alone.", "Write GROUP BY ROLLUP (a, b).")
         last.set("expressions", group.expressions)
         elements = [last]
-    keys: dict[int, exp.Expr] = {}
 
     def key(node: exp.Expr) -> exp.Expr:
         """Return the expression of a key, which may be the number or the name of a result."""
-        if id(node) in keys:
-            return keys[id(node)]
         expression = node
         if isinstance(node, exp.Literal) and not node.is_string:
             expression = ordinal(node, items).node
@@ -172,12 +168,11 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
                 f"GROUP BY cannot use the aggregate {shown(expression)}.",
                 "Aggregate within the unit in a subquery first.",
             )
-        return keys.setdefault(id(node), expression)
+        return expression
 
     sets: list[list[exp.Expr]] = [[]]
     for element in elements:
-        choices = [[element]] if isinstance(element, exp.Column | exp.Literal) else _sets_of(element)
-        sets = [[*first, *map(key, second)] for first in sets for second in choices]
+        sets = [[*first, *map(key, second)] for first in sets for second in _sets_of(element)]
         if len(sets) > MAX_SETS:
             raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
     return sets
@@ -192,14 +187,17 @@ def single_set(select: exp.Select, items: Sequence[Projection], rows: Rows) -> l
 
 
 def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the grouping sets of one element of GROUP BY."""
-    if isinstance(element, exp.GroupingSets):
-        only(element, "expressions")
-        return [keys for member in element.expressions for keys in _sets_of(member)]
-    if not isinstance(element, exp.Rollup | exp.Cube):
-        return [_keys_of(element)]
+    """Return the grouping sets of one element of GROUP BY: those of ROLLUP, …, the keys of ``(a, b)``, or one key."""
+    if isinstance(element, exp.Paren):
+        return [[element.this]]
+    if not isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple):
+        return [[element]]
     only(element, "expressions")
-    members = [_keys_of(member) for member in element.expressions]
+    if isinstance(element, exp.Tuple):
+        return [element.expressions]
+    members = [_sets_of(member) for member in element.expressions]
+    if isinstance(element, exp.GroupingSets):
+        return list(chain(*members))
     count = len(members)
     if isinstance(element, exp.Rollup):
         chosen = [members[:size] for size in range(count, -1, -1)]
@@ -207,14 +205,8 @@ def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
         raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
     else:
         chosen = [list(compress(members, mask)) for mask in product((True, False), repeat=count)]
-    return [list(chain(*keys)) for keys in chosen]
-
-
-def _keys_of(node: exp.Expr) -> list[exp.Expr]:
-    """Return the keys of ``(a, b)``, or the one key."""
-    if isinstance(node, exp.Tuple):
-        return list(node.expressions)
-    return [node.this] if isinstance(node, exp.Paren) else [node]
+    # a member of ROLLUP and CUBE is one list of keys
+    return [[key for (keys,) in part for key in keys] for part in chosen]
 
 
 # Aggregates
@@ -446,12 +438,13 @@ def _check_candidates(argument: Expression, node: exp.Expr) -> None:
 
 
 class Grouped(Converter):
-    """Expressions over keys and aggregates; a subclass has the expressions for a key and for an aggregate."""
+    """Expressions over keys and aggregates; a subclass has the expression for an aggregate."""
 
-    def __init__(self, rows: Rows, keys: Sequence[Expression]) -> None:
+    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
         self.context = rows.context
         self.rows = rows
-        self.keys = list(keys)
+        self.named_keys = tuple(keys)
+        self.keys = [expression for _, expression in keys]
         self.aliases: dict[str, exp.Expr] = {}
         self.aliases_first = False
         self.windows: Windows | None = None
@@ -459,9 +452,10 @@ class Grouped(Converter):
         self.results: dict[str, exp.Expr] = {}
         """The results before this one, by the names that the analyst gave them."""
 
-    @abstractmethod
     def key(self, index: int) -> Expression:
-        """Return the expression for a key."""
+        """Return the column that holds a key."""
+        name, expression = self.named_keys[index]
+        return Column(name, expression.type)
 
     def convert(self, node: object) -> Expression:
         """Return an expression over keys and aggregates: the key that a node is, else node by node."""
@@ -530,8 +524,7 @@ class WithinUnit(Grouped):
     """
 
     def __init__(self, rows: Rows, keys: Sequence[Named], *, outside: bool = False) -> None:
-        super().__init__(rows, [expression for _, expression in keys])
-        self.named_keys = list(keys)
+        super().__init__(rows, keys)
         self.outside = outside
         self.empty = not keys and not rows.scope.private
         """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""
@@ -542,7 +535,7 @@ class WithinUnit(Grouped):
         """Types that HAVING narrowed."""
 
     def key(self, index: int) -> Expression:
-        """Return the column that holds a key."""
+        """Return the column that holds a key, with the type that HAVING narrowed."""
         name, expression = self.named_keys[index]
         return Column(name, self.narrowed.get(name, expression.type))
 
@@ -613,7 +606,7 @@ class WithinUnit(Grouped):
             self.context.grow()
             source = WithWindows(source=source, windows=tuple((name, window) for window, name in self.firsts.items()))
         aggregates = tuple((name, exact) for exact, name in self.aggregates.items())
-        return PerUnit(source=source, keys=tuple(self.named_keys), aggregates=aggregates)
+        return PerUnit(source=source, keys=self.named_keys, aggregates=aggregates)
 
 
 def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:

@@ -268,17 +268,16 @@ class _Released(Grouped):
     noisy = True
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
-        self._named_keys, self._sets = _keys(select, items, rows)
-        super().__init__(rows, [expression for _, expression in self._named_keys])
+        keys, self._sets = _keys(select, items, rows)
+        super().__init__(rows, keys)
         self.windows: Windows = windows
         self._aggregates: dict[Aggregate, Column] = {}
+        self._columns = [Column(self.context.fresh(name), key.type) for name, key in keys]
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
-        if self._sets is None:
-            self._columns = [Column(self.context.fresh(name), key.type) for name, key in self._named_keys]
-        else:
-            self._columns = [Column(self.context.fresh(name), key.type.or_null()) for name, key in self._named_keys]
-            self._grouping = [self.context.fresh("grouping") for _ in self.keys]
+        if self._sets is not None:
+            self._columns = [replace(column, type=column.type.or_null()) for column in self._columns]
+            self._grouping = [self.context.fresh("grouping") for _ in keys]
 
     def table(
         self, outputs: Sequence[Named], conditions: list[Expression | None], order: Sequence[Ordering]
@@ -302,7 +301,7 @@ class _Released(Grouped):
         question = Question(
             data=self.context.schema.data,
             relation=relation,
-            keys=tuple(self._named_keys),
+            keys=self.named_keys,
             aggregates=tuple(self._aggregates),
             outputs=(),
         )
@@ -412,22 +411,15 @@ class _Regrouping(Grouped):
     """Expressions over keys and aggregates of answers."""
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
-        self._named: list[Named] = []
-        for node in single_set(select, items, rows):
-            expression = rows.convert(node)
-            if expression not in [earlier for _, earlier in self._named]:
-                self._named.append((rows.context.fresh("key"), expression))
-        super().__init__(rows, [expression for _, expression in self._named])
+        keys = dict.fromkeys(map(rows.convert, single_set(select, items, rows)))
+        super().__init__(rows, [(rows.context.fresh("key"), key) for key in keys])
         self.windows = windows
         self._folds: dict[Window, str] = {}
 
     def table(self, table: AnswerTable) -> Regrouped:
         """Return the groups of a table with all folds that were asked for."""
         folds = tuple((name, window) for window, name in self._folds.items())
-        return Regrouped(source=table, keys=tuple(self._named), folds=folds, whole=not self._named)
-
-    def key(self, index: int) -> Expression:
-        return Column(self._named[index][0], self.keys[index].type)
+        return Regrouped(source=table, keys=self.named_keys, folds=folds, whole=not self.keys)
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if (parts := spread(node)) is not None:
