@@ -317,7 +317,7 @@ class Rows(Converter):
             parent = node.parent
             compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
             chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
-            similar = self.scope.find(name) is not None or did_you_mean(name, self.scope.spellings())
+            similar = did_you_mean(name, [spelling for _, spelling, _ in self.scope.bindings()])
             if (compared or chosen) and not similar:
                 return constant(name)
         binding = self.scope.require(name, None if qualifier is None else identifier(qualifier), quoted=quoted)

@@ -226,7 +226,7 @@ class Scope:
                     f"Column '{name}' has the type {stored}, which hush does not support.",
                     "Ask the owner to store it as a number, a text, a boolean, a date or a timestamp.",
                 )
-        spellings = self.spellings()
+        spellings = [spelling for _, spelling, _ in self.bindings()]
         hint = "Known are " + ", ".join(sorted(set(spellings))[:20]) + "." if spellings else ""
         if quoted and qualifier is None:
             hint = "A text is written in single quotes, as in x = 'text'; double quotes are for names."
@@ -238,9 +238,9 @@ class Scope:
             hint = did_you_mean(name, spellings, otherwise=hint)
         raise QuestionError(f"There is no column '{f'{qualifier}.{name}' if qualifier else name}' here.", hint)
 
-    def spellings(self) -> list[str]:
-        """Return all names of all sources, as they are spelled."""
-        return [spelling for source in self.sources for spelling, _ in source.names.values()]
+    def bindings(self) -> list[tuple[FromSource, str, Binding]]:
+        """Return all names of all sources, as they are spelled, each with its source and its binding."""
+        return [(source, name, binding) for source in self.sources for name, binding in source.names.values()]
 
     def _named(self, alias: str) -> FromSource:
         for source in self.sources:
