@@ -31,7 +31,7 @@ from hush.query.functions.dates import TIME_UNITS, UNITS
 from hush.query.functions.record import Reading, Rewrite, is_null, wanted_arguments
 from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
-from hush.query.question import AGGREGATES, AggregateFunction
+from hush.query.question import AGGREGATES, AggregateFunction, AggregateKind
 from hush.query.refine import narrowed
 from hush.query.relations import columns
 from hush.query.sql.allow_list import (
@@ -101,6 +101,10 @@ _CLASSES: dict[type[exp.Expr], AggregateFunction] = {
     getattr(exp, node): record for record in AGGREGATES for node in record.nodes
 }
 _NAMES: dict[str, AggregateFunction] = {name: record for record in AGGREGATES for name in record.names}
+_SPREAD = {
+    AggregateKind.VARIANCE: "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))",
+    AggregateKind.VARIANCE_POPULATION: "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))",
+}
 
 
 def is_aggregate(node: object) -> bool:
@@ -153,18 +157,20 @@ def template(text: str) -> exp.Expr:
     return read_expression(text)
 
 
-def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
-    """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
+def rewritten_aggregate(node: exp.Expr, *, spread: bool = False) -> exp.Expr | None:
+    """Return the expression that an aggregate is rewritten into, with its arguments; None if it is not rewritten.
+
+    FILTER and OVER go to every aggregate in it. With ``spread``, a variance is a function of sums, too.
+    """
     record = record_of(node)
-    return put_into(record.rewrite, record.parameters, node) if record is not None and record.rewrite else None
-
-
-def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.Expr:
-    """Return the definition of an aggregate with its arguments; FILTER and OVER go to every aggregate in it."""
+    definition = "" if record is None else record.rewrite or (_SPREAD.get(record.kind, "") if spread else "")
+    if record is None or not definition:
+        return None
     around, inner = [], node
     while isinstance(inner, exp.Filter | exp.Window):
         around.append(inner)
         inner = inner.this
+    parameters = record.parameters if record.rewrite else ("x",)
     arguments = dict(zip(parameters, arguments_of(inner, len(parameters)), strict=True))
     text = shown(node)
 
@@ -762,26 +768,24 @@ def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
     text = str(amount.this) if isinstance(amount, exp.Literal) and amount.is_string else None
     if unit is None and text is not None:
         amounts = _AMOUNTS.findall(text) if _AMOUNTS.sub("", text) == "" else []
-    elif not isinstance(unit, exp.Var):
-        raise refuse(node)
-    elif text is not None:
-        amounts = [(text.strip(), str(unit.this))]
     else:
-        value = to.convert(amount)
-        amounts = [(str(value.value) if isinstance(value, Literal) else "", str(unit.this))]
+        if text is None:
+            value = to.convert(amount)
+            text = str(value.value) if isinstance(value, Literal) else ""
+        amounts = [(text.strip(), "" if unit is None else str(unit.this))]
     components = [0, 0, 0]
     for count, name in amounts:
-        known_unit = UNITS.get(name.casefold().removesuffix("s"))
-        if known_unit is None or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
+        place, size = UNITS.get(name.casefold().removesuffix("s"), (0, 0))
+        if not size or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
+            amounts = []
             break
-        components[known_unit[0]] += int(count) * known_unit[1]
-    else:
-        if amounts:
-            return components[0], components[1], components[2]
-    raise QuestionError(
-        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in UNITS)}; got {shown(node)}.",
-        "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
-    )
+        components[place] += int(count) * size
+    if not amounts:
+        raise QuestionError(
+            f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in UNITS)}; got {shown(node)}.",
+            "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
+        )
+    return components[0], components[1], components[2]
 
 
 @_reads(exp.DateAdd, exp.TsOrDsAdd)
@@ -789,8 +793,6 @@ def _date_add(to: Converter, node: exp.Expr) -> Expression:
     """Move a date or timestamp. In other dialects, TsOrDsAdd, a date that is moved by whole days stays a date."""
     only(node, "this", "expression")
     interval = _interval(node.expression)
-    if interval is None and isinstance(node, exp.TsOrDsAdd):
-        raise refuse(node)
     if interval is None:
         raise QuestionError(f"An interval is needed; got {shown(node)}.", "Write DATE_ADD(d, INTERVAL 1 MONTH).")
     moment = _moved(to, node.this, interval)

@@ -40,9 +40,17 @@ from hush.query.relations import (
 )
 from hush.query.sql.allow_list import ARGUMENT, called, has, identifier, nearest, only, refuse, shown
 from hush.query.sql.dialects import meaning_by_type
-from hush.query.sql.expressions import QUANTILES, Converter, Rows, arguments_of, has_aggregate, record_of
+from hush.query.sql.expressions import (
+    QUANTILES,
+    Converter,
+    Rows,
+    arguments_of,
+    has_aggregate,
+    record_of,
+    rewritten_aggregate,
+)
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
-from hush.query.sql.windows import Windows, spread
+from hush.query.sql.windows import Windows
 from hush.query.types import Kind, Type
 
 MAX_SETS = 64
@@ -541,7 +549,7 @@ class WithinUnit(Grouped):
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Return the column that holds an aggregate."""
-        if (sums := spread(node)) is not None:
+        if (sums := rewritten_aggregate(node, spread=True)) is not None:
             return self.convert(sums)
         is_arg = isinstance(node, exp.ArgMin | exp.ArgMax)
         exact = self._value_at_end(node) if is_arg else self._exact(node)

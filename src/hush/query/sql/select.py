@@ -39,7 +39,7 @@ from hush.query.relations import Named, Relation, Scan, scans, used
 from hush.query.schema import Schema
 from hush.query.sql.allow_list import STATEMENTS, column_name, has, identifier, only, refuse, shown
 from hush.query.sql.answers import level, levels, row_keys, select_results
-from hush.query.sql.expressions import Converter, Rows, has_aggregate
+from hush.query.sql.expressions import Converter, Rows, has_aggregate, rewritten_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
     check_select,
@@ -62,7 +62,7 @@ from hush.query.sql.group_by import (
 )
 from hush.query.sql.joins import Condition, beside, condition_of, conjuncts, is_cross, kind_of, on, owners
 from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, named_source
-from hush.query.sql.windows import Windows, direction, fold, spread
+from hush.query.sql.windows import Windows, direction, fold
 from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
@@ -422,8 +422,8 @@ class _Regrouping(Grouped):
         return Regrouped(source=table, keys=self.named_keys, folds=folds, whole=not self.keys)
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        if (parts := spread(node)) is not None:
-            return self.convert(parts)
+        if (sums := rewritten_aggregate(node, spread=True)) is not None:
+            return self.convert(sums)
         kind, argument = fold(node, self.rows.convert)
         window = Window(kind=kind, argument=argument, partition=tuple(self.keys))
         return Column(self._folds.setdefault(window, self.context.fresh(kind)), window.type)

@@ -20,11 +20,11 @@ from sqlglot import exp
 from hush.query.answers.tree import RANKS, AnswerTable, Computed, Matched, Window, columns_of, within_limit
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
-from hush.query.question import AggregateKind, Ordering
+from hush.query.question import Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
 from hush.query.sql.allow_list import has, identifier, is_set, only, shown
 from hush.query.sql.dialects import meaning_by_type
-from hush.query.sql.expressions import Rows, put_into, record_of, rewritten_aggregate
+from hush.query.sql.expressions import Rows, rewritten_aggregate
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
@@ -137,19 +137,6 @@ def unfiltered(node: exp.Expr) -> exp.Expr:
     return plain
 
 
-_SPREAD = {
-    AggregateKind.VARIANCE: "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))",
-    AggregateKind.VARIANCE_POPULATION: "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))",
-}
-
-
-def spread(node: exp.Expr) -> exp.Expr | None:
-    """Return a variance as a function of sums; None for other aggregates."""
-    record = record_of(node)
-    definition = None if record is None or record.kind is None else _SPREAD.get(record.kind)
-    return None if definition is None else put_into(definition, ["x"], node)
-
-
 # Over answers
 
 
@@ -184,7 +171,7 @@ class Windows:
 
     def column(self, node: exp.Window, convert: Convert) -> Expression:
         """Return the column that a window function becomes."""
-        if (sums := rewritten_aggregate(node) or spread(node)) is not None:
+        if (sums := rewritten_aggregate(node, spread=True)) is not None:
             return convert(sums)
         if any(inner is not node for inner in node.find_all(exp.Window)):
             raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
