@@ -43,7 +43,7 @@ from hush.query.relations import (
     exact_type,
     private,
 )
-from hush.query.sql.allow_list import NO_WAY, has, identifier, is_set, is_star, only, place, refuse, shown
+from hush.query.sql.allow_list import NO_WAY, has, identifier, is_star, only, place, refuse, shown
 from hush.query.sql.expressions import Rows, has_aggregate, interval_parts
 from hush.query.sql.group_by import Projection, per_unit, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined
@@ -80,18 +80,16 @@ def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
     if has(clause, "recursive"):
         raise QuestionError("WITH RECURSIVE is not supported.", "Use plain WITH.")
     only(clause, "expressions")
-    parts = dict(outer)
+    own: dict[str, Part] = {}
     for node in clause.expressions:
         only(node, "this", "alias", "materialized")
         name, renamed = alias_of(node)
-        if name is None:
-            raise refuse(node)
-        if name.casefold() in parts and parts[name.casefold()] is not outer.get(name.casefold()):
+        key = str(name).casefold()
+        if key in own:
             raise QuestionError(f"WITH names '{name}' twice.")
-        part = Part(node.this, MappingProxyType(dict(parts)), renamed)
-        parts[name.casefold()] = part
-        context.parts.append(part)
-    return MappingProxyType(parts)
+        own[key] = Part(node.this, MappingProxyType({**outer, **own}), renamed)
+        context.parts.append(own[key])
+    return MappingProxyType({**outer, **own})
 
 
 def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
@@ -163,9 +161,7 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
 
 def from_item(node: exp.Expr, context: Context, parts: Parts) -> Scope:
     """Return one item of FROM."""
-    if isinstance(node, exp.Values | exp.Unnest) or (
-        isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries)
-    ):
+    if isinstance(node, exp.Values | exp.Unnest) or isinstance(node.this, exp.GenerateSeries):
         alias, renamed = alias_of(node)
         constants = _constants(node, alias, context)
         return Scope(constants.relation, [named_source(constants.names, alias, renamed)])
@@ -200,7 +196,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     if not isinstance(node.this, exp.Identifier):
         raise refuse(node.this)
     only(node, "this", "alias", "db", "catalog")
-    name, qualifiers = identifier(node.this), qualifiers_of(node) if has(node, "db") else []
+    name = identifier(node.this)
     alias, renamed = alias_of(node)
     alias = alias or name
     if (part := part_of(node, parts)) is not None:
@@ -214,8 +210,9 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
             f"Rename them in a subquery: (SELECT x AS a, … FROM {name}) AS {alias}.",  # noqa: S608 - a hint
         )
     tables = {stored.casefold(): table for stored, table in context.schema.tables.items()}
-    if qualifiers:
+    if has(node, "db"):
         # the name of a stored table may itself have dots
+        qualifiers = qualifiers_of(node)
         dotted = [".".join([*qualifiers[start:], name]) for start in range(len(qualifiers))]
         start = next((index for index, full in enumerate(dotted) if full.casefold() in tables), len(qualifiers))
         name = ".".join([*qualifiers[start:], name])
@@ -232,25 +229,21 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
         for unit in (table.unit.column, context.schema.unit or table.unit.column):
             units.setdefault(unit.casefold(), (unit, UnitName.HERE))
     context.grow()
-    targets, read, hidden = context.schema.targets(table), [], set()
+    targets, read = context.schema.targets(table), []
     bindings: dict[str, tuple[str, Binding]] = {}
     for column, type_ in {**table.columns, **table.keys}.items():
-        key = column.casefold()
-        if key in units:
-            continue
-        unique = context.fresh(column)
-        read.append((unique, column, type_))
-        bindings[key] = (column, unique)
-        if key in targets:
-            context.links[unique] = targets[key]
-        if column in table.keys:
-            hidden.add(key)
+        if (key := column.casefold()) not in units:
+            unique = context.fresh(column)
+            read.append((unique, column, type_))
+            bindings[key] = (column, unique)
+            if key in targets:
+                context.links[unique] = targets[key]
     source = FromSource(
         alias,
         bindings | units,
         {column.casefold(): stored_type for column, stored_type in table.unsupported.items()},
         stored=frozenset({table.unit.column.casefold()} if table.unit and not table.unit.hops else ()),
-        hidden=frozenset(hidden),
+        hidden=frozenset(map(str.casefold, table.keys)) - units.keys(),
     )
     return Scope(Scan(table=table.name, public=table.public, columns=tuple(read)), [source])
 
@@ -312,9 +305,7 @@ def _constant_rows(query: exp.Expr, context: Context) -> Derived | None:
     if isinstance(query, exp.Union) and not has(query, "distinct", "with_", "by_name"):
         selects = members_of(query)
     for select in selects:
-        if not isinstance(select, exp.Select):
-            return None
-        if any(name != "expressions" and is_set(value) for name, value in select.args.items()):
+        if not isinstance(select, exp.Select) or has(select, *(select.args.keys() - {"expressions"})):
             return None
     rows = [[item.unalias() for item in select.expressions] for select in selects]
     constants = _constants(exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows]), None, context)
@@ -328,13 +319,12 @@ def _first_of_each(select: exp.Select) -> exp.Select:
     on = select.args["distinct"].args.get("on") if has(select, "distinct") else None
     if not isinstance(on, exp.Tuple) or has(select, "group", "having", "qualify"):
         return select
-    plain = select.copy()
-    keys = [key.copy() for key in on.expressions]
+    plain, keys = select.copy(), on.copy().expressions
     order = plain.args.get("order") or exp.Order(expressions=[exp.Ordered(this=key.copy()) for key in keys])
     window = exp.Window(this=exp.RowNumber(), partition_by=keys, order=order.copy())
-    plain.set("distinct", None)
-    plain.set("order", None)
-    plain.set("qualify", exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1))))
+    first = exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1)))
+    for name, value in {"distinct": None, "order": None, "qualify": first}.items():
+        plain.set(name, value)
     return plain
 
 
@@ -437,8 +427,14 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
             )
     if len({private(member.relation) for member in members}) > 1:
         raise QuestionError(f"{word} cannot mix private and public tables: public rows belong to no unit.")
-    if not every and private(members[0].relation) and all(shape):
-        raise _of_different_units(word, context)
+    if not every and private(members[0].relation) and all(shape):  # a row that is left would be of several units
+        hint = "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
+        if word != "UNION":
+            hint = "To count values ask for each side's with their counts, GROUP BY x, and compare them."
+        if (unit := context.schema.unit) is not None:
+            rows = f"For each {unit}'s rows apart, where a row of two of them counts twice"
+            hint = f"{hint} {rows}, select {unit} in every part."
+        raise QuestionError(f"{word} would make one row of equal rows of different units.", hint)
     context.grow()
     merged = []
     for name in unique:
@@ -452,8 +448,7 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
         common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
         merged.append((name, common))
     named = iter(unique)
-    pairs = zip(first, shape, strict=True)
-    bindings = [(name, next(named) if is_column else UnitName.HERE) for (name, _), is_column in pairs]
+    bindings = [(name, next(named) if isinstance(b, str) else UnitName.HERE) for name, b in first]
     sources = tuple(member.relation for member in members)
     if every:
         return Derived(UnionAll(sources=sources, columns=tuple(merged)), bindings)
@@ -461,16 +456,6 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     by_name: dict[Binding, Expression] = dict(zip(unique, keys, strict=True))
     results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
     return projected(grouped, results, context, names)
-
-
-def _of_different_units(word: str, context: Context) -> QuestionError:
-    """Return the refusal of a UNION, INTERSECT or EXCEPT without the unit: a row that is left would be of several."""
-    hint = "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
-    if word != "UNION":
-        hint = "To count values ask for each side's with their counts, GROUP BY x, and compare them."
-    if (unit := context.schema.unit) is not None:
-        hint += f" For each {unit}'s rows apart, where a row of two of them counts twice, select {unit} in every part."
-    return QuestionError(f"{word} would make one row of equal rows of different units.", hint)
 
 
 def _equal_rows_once(
@@ -489,20 +474,18 @@ def _equal_rows_once(
         sources = tuple(numbered)
         merged_types[side] = either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)
     keys = [(context.fresh(name), Column(name, type_)) for name, type_ in merged]
-    aggregates = []
-    for kind in (ExactKind.MIN, ExactKind.MAX) if compares else ():
+    aggregates: list[tuple[str, ExactAggregate]] = []
+    conditions: list[Expression] = []
+    # INTERSECT keeps what begins on the first side and ends on the second, EXCEPT what is on the first alone
+    ends = {ExactKind.MIN: 0, ExactKind.MAX: int(isinstance(query, exp.Intersect))}
+    for kind, number in ends.items() if compares else ():
         argument = Column(side, merged_types[side])
         aggregate = ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument))
         aggregates.append((context.fresh(kind.value), aggregate))
+        conditions.append(call(Op.EQUAL, Column(aggregates[-1][0], aggregate.type), constant(Fraction(number))))
     union = UnionAll(sources=sources, columns=tuple(merged_types.items()))
     grouped: Relation = PerUnit(source=union, keys=tuple(keys), aggregates=tuple(aggregates))
     if compares:
-        # INTERSECT keeps what begins on the first side and ends on the second, EXCEPT what is on the first alone
-        wanted = (Fraction(0), Fraction(isinstance(query, exp.Intersect)))
-        conditions: list[Expression] = [
-            call(Op.EQUAL, Column(name, aggregate.type), constant(number))
-            for (name, aggregate), number in zip(aggregates, wanted, strict=True)
-        ]
         grouped = Filter(source=grouped, condition=all_of(conditions))
     return grouped, [Column(name, key.type) for name, key in keys]
 
@@ -537,7 +520,7 @@ def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
         raise QuestionError(f"The rows of {shown(node)} need the same number of values, and at least one.")
     if len(cells) > MAX_ROWS:
         raise QuestionError(
-            f"The question writes out {len(cells):,} rows; the limit is {MAX_ROWS:,}.", "Use a public table."
+            f"{shown(node)} has more than {MAX_ROWS:,} rows.", "Use a public table, or larger steps of a series."
         )
     types = []
     for column in zip(*cells, strict=True):
@@ -603,10 +586,6 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
         raise QuestionError(f"A series has whole numbers, or dates and an interval; got {shown(node)}.")
     if not values:
         raise QuestionError(f"The series {shown(node)} is empty.", "Let it begin before it ends.")
-    if len(values) > MAX_ROWS:
-        raise QuestionError(
-            f"A series may have {MAX_ROWS:,} members; this one has more.", "Use larger steps, or a public table."
-        )
     return values
 
 
@@ -615,8 +594,6 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
 
 def without_pivots(tree: exp.Expr) -> exp.Expr:
     """Return a tree in which every PIVOT of a subquery is a SELECT with GROUP BY; refuse others."""
-    if tree.find(exp.Pivot) is None:
-        return tree
     tree = tree.copy()
     for pivot in list(tree.find_all(exp.Pivot)):
         source, fields = pivot.parent, pivot.args.get("fields") or []
