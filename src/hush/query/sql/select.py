@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from operator import attrgetter, itemgetter
 
 from sqlglot import exp
@@ -78,53 +79,38 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
     if isinstance(node, exp.Table):
         part = part_of(node, parts)
         return part is not None and is_finished(part.query, context, part.parts)
-    if not isinstance(node, exp.Query):
-        return False
-    return context.once("finished", node, lambda: _is_finished(node, context.trial(), parts))
+    return isinstance(node, exp.Query) and context.once("finished", node, lambda: _is_finished(node, context, parts))
 
 
 def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
-    try:
-        return _is_question(node, context, with_parts(node, context, parts))
-    except QuestionError:  # said where it is resolved
-        return False
-
-
-def _is_question(node: exp.Query, context: Context, parts: Parts) -> bool:
-    if isinstance(node, exp.Subquery):
-        return is_finished(node.this, context, parts)
-    if isinstance(node, exp.SetOperation):
-        return is_finished(node.this, context, parts) or is_finished(node.expression, context, parts)
-    if not isinstance(node, exp.Select):
-        return False
-    if _reads_answers(node, context, parts):
-        return True
-    if not has(node, "group", "having") and not any(map(has_aggregate, node.expressions)):
-        return False
-    rows = Rows(context, from_clause(node, context, parts))
-    lists = grouping_sets(node, projections(node), rows)
-    # a key that is the unit, or belongs to one, makes it an aggregate within the unit
-    return rows.scope.private and not any(
-        rows.unit(key) or rows.context.is_link(rows.convert(key)) for keys in lists for key in keys
-    )
+    with contextlib.suppress(QuestionError):  # said where it is resolved
+        context = context.trial()
+        parts = with_parts(node, context, parts)
+        if isinstance(node, exp.Subquery | exp.SetOperation):
+            return any(is_finished(query, context, parts) for query in (node.this, node.args.get("expression")))
+        if not isinstance(node, exp.Select):
+            return False
+        if _reads_answers(node, context, parts):
+            return True
+        if has(node, "group", "having") or any(map(has_aggregate, node.expressions)):
+            rows = Rows(context, from_clause(node, context, parts))
+            keys = chain(*grouping_sets(node, projections(node), rows))
+            # a key that is the unit, or belongs to one, makes it an aggregate within the unit
+            return rows.scope.private and not any(rows.unit(key) or context.is_link(rows.convert(key)) for key in keys)
+    return False
 
 
 def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
     """Return whether a SELECT reads answers, perhaps beside public tables, and no rows of units."""
-    clause, finished, others = select.args.get("from_"), False, []
-    for source in (clause, *(select.args.get("joins") or ())):
-        if source is not None and is_finished(source.this, context, parts):
-            finished = True
-        elif source is not None:
-            others.append(source.this)
-    if not finished or not others:
-        return finished
-
-    def private_sources() -> bool:
-        trial = context.trial()
-        return any(from_item(source, trial, parts).private for source in others)
-
-    return not context.once("reads private rows", select, private_sources)
+    sources = [
+        clause.this for clause in (select.args.get("from_"), *(select.args.get("joins") or ())) if clause is not None
+    ]
+    others = [source for source in sources if not is_finished(source, context, parts)]
+    if not others or len(others) == len(sources):
+        return len(others) < len(sources)
+    trial = context.trial()
+    private = context.once("privacy", select, lambda: [from_item(source, trial, parts).private for source in others])
+    return not any(private)
 
 
 # SELECT
