@@ -101,7 +101,7 @@ _CLASSES: dict[type[exp.Expr], AggregateFunction] = {
     getattr(exp, node): record for record in AGGREGATES for node in record.nodes
 }
 _NAMES: dict[str, AggregateFunction] = {name: record for record in AGGREGATES for name in record.names}
-_SPREAD = {
+_SPREAD: dict[AggregateKind | None, str] = {
     AggregateKind.VARIANCE: "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))",
     AggregateKind.VARIANCE_POPULATION: "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))",
 }

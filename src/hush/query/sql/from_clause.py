@@ -57,6 +57,7 @@ from hush.query.sql.names import (
     Parts,
     Scope,
     UnitName,
+    check_kinds,
     check_qualifiers,
     named_source,
     projected,
@@ -439,12 +440,7 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     merged = []
     for name in unique:
         types = [columns(member.relation)[name] for member in members]
-        kinds = {type_.kind for type_ in types}
-        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-            disagreement = " and ".join(sorted(kind.value for kind in kinds))
-            raise QuestionError(
-                f"The parts of UNION ALL disagree about '{name}': {disagreement}.", "Cast it in one of them."
-            )
+        check_kinds(types, f"The parts of UNION ALL disagree about '{name}':", "Cast it in one of them.")
         common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
         merged.append((name, common))
     named = iter(unique)
@@ -524,15 +520,13 @@ def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
         )
     types = []
     for column in zip(*cells, strict=True):
-        kinds = {cell.type.kind for cell in column if not is_null(cell)}
-        if not kinds:
+        values = [cell for cell in column if not is_null(cell)]
+        if not values:
             raise QuestionError(f"A column of {shown(node)} holds nothing but NULL.", "Leave it out.")
-        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-            mixture = " and ".join(sorted(kind.value for kind in kinds))
-            raise QuestionError(f"A column of {shown(node)} holds {mixture}.", "Write constants of one kind.")
+        check_kinds((cell.type for cell in values), f"A column of {shown(node)} holds", "Write constants of one kind.")
         type_ = either(column, nullable=any(map(is_null, column)))
-        values = tuple(dict.fromkeys(cell.value for cell in column if cell.value is not None))
-        types.append(type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=values))
+        listed = tuple(dict.fromkeys(cell.value for cell in values))
+        types.append(type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=listed))
     unique = [context.fresh(name) for name in names]
     context.grow()
     relation = Constants(columns=tuple(zip(unique, types, strict=True)), rows=tuple(tuple(row) for row in cells))

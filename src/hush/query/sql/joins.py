@@ -448,7 +448,7 @@ def with_plain_joins(tree: exp.Expr, schema: Schema) -> exp.Expr:
     parts = {part.alias_or_name.casefold() for part in tree.find_all(exp.CTE)}
     tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
     for select in tree.find_all(exp.Select):
-        joins = select.args.get("joins") or ()
+        joins = select.args.get("joins") or []
         if len(joins) == 1 and _ignores_unmatched(select, joins[0], tables):
             joins[0].set("side", None)
     return tree

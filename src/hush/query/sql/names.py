@@ -8,7 +8,7 @@ which it can be joined on, grouped by in a subquery and counted, and nothing els
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -27,6 +27,7 @@ from hush.query.relations import Named, Project, Relation, private
 from hush.query.schema import Schema, Target
 from hush.query.sql.allow_list import has, identifier, shown
 from hush.query.sql.text import DEFAULT
+from hush.query.types import Type
 
 MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
@@ -271,6 +272,13 @@ def named_source(results: Sequence[tuple[str, Binding]], alias: str | None, rena
         raise QuestionError(f"Two columns of '{alias}' have one name.", "Give each its own.")
     units = frozenset(key for key, (_, binding) in bindings.items() if binding is UnitName.HERE)
     return FromSource(alias, bindings, stored=units)
+
+
+def check_kinds(types: Iterable[Type], what: str, hint: str) -> None:
+    """Refuse values of one column that are of several kinds, unless all are numbers."""
+    kinds = {type_.kind for type_ in types}
+    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+        raise QuestionError(f"{what} {' and '.join(sorted(kind.value for kind in kinds))}.", hint)
 
 
 def projected(

@@ -62,7 +62,7 @@ from hush.query.sql.group_by import (
     typed_aggregate,
 )
 from hush.query.sql.joins import Condition, beside, condition_of, conjuncts, is_cross, kind_of, on, owners
-from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, named_source
+from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, check_kinds, named_source
 from hush.query.sql.windows import Windows, direction, fold
 from hush.query.types import Kind, Type, written_in
 
@@ -102,9 +102,8 @@ def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
 
 def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
     """Return whether a SELECT reads answers, perhaps beside public tables, and no rows of units."""
-    sources = [
-        clause.this for clause in (select.args.get("from_"), *(select.args.get("joins") or ())) if clause is not None
-    ]
+    clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    sources = [clause.this for clause in clauses if clause is not None]
     others = [source for source in sources if not is_finished(source, context, parts)]
     if not others or len(others) == len(sources):
         return len(others) < len(sources)
@@ -632,14 +631,10 @@ def _stacked(answers: Sequence[Answers], context: Context) -> Answers:
     labels = [label for label, _ in answers[0].names]
     columns = []
     for label, *matching in zip(labels, *results, strict=True):
-        kinds = list(dict.fromkeys(column.type.kind for column in matching))
-        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-            raise QuestionError(
-                f"In UNION ALL, {label} is {' here and '.join(sorted(kind.value for kind in kinds))} there.",
-                "Cast one of them.",
-            )
-        kind = kinds[0] if len(kinds) == 1 else Kind.DECIMAL
-        type_ = Type(kind, written=written_in(column.type for column in matching))
+        types = [column.type for column in matching]
+        check_kinds(types, f"The parts of UNION ALL disagree about '{label}':", "Cast it in one of them.")
+        kind = types[0].kind if all(type_.kind is types[0].kind for type_ in types) else Kind.DECIMAL
+        type_ = Type(kind, written=written_in(types))
         noise = any(column.noisy for column in matching)
         columns.append(AnswerColumnName(name=context.fresh(label), type=type_, noisy=noise))
     tables = []
