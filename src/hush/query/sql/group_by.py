@@ -9,11 +9,12 @@ with WHERE or HAVING.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import chain, compress, product
+from itertools import chain, compress, islice, product
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -178,12 +179,10 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
             )
         return expression
 
-    sets: list[list[exp.Expr]] = [[]]
-    for element in elements:
-        sets = [[*first, *map(key, second)] for first in sets for second in _sets_of(element)]
-        if len(sets) > MAX_SETS:
-            raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
-    return sets
+    choices = list(map(_sets_of, elements))
+    if math.prod(map(len, choices)) > MAX_SETS:
+        raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
+    return [list(map(key, chain(*parts))) for parts in product(*choices)]
 
 
 def single_set(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
@@ -206,13 +205,11 @@ def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
     members = [_sets_of(member) for member in element.expressions]
     if isinstance(element, exp.GroupingSets):
         return list(chain(*members))
-    count = len(members)
     if isinstance(element, exp.Rollup):
-        chosen = [members[:size] for size in range(count, -1, -1)]
-    elif 2**count > MAX_SETS:
-        raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
-    else:
-        chosen = [list(compress(members, mask)) for mask in product((True, False), repeat=count)]
+        chosen = [members[:size] for size in range(len(members), -1, -1)]
+    else:  # of CUBE no more than show that there are too many
+        masks = islice(product((True, False), repeat=len(members)), MAX_SETS + 1)
+        chosen = [list(compress(members, mask)) for mask in masks]
     # a member of ROLLUP and CUBE is one list of keys
     return [[key for (keys,) in part for key in keys] for part in chosen]
 
@@ -452,18 +449,15 @@ class Grouped(Converter):
         self.context = rows.context
         self.rows = rows
         self.named_keys = tuple(keys)
-        self.keys = [expression for _, expression in keys]
+        self.keys = list(dict(keys).values())
+        self.columns = [Column(name, key.type) for name, key in keys]
+        """The column of each key."""
         self.aliases: dict[str, exp.Expr] = {}
         self.aliases_first = False
         self.windows: Windows | None = None
         """The window functions and subqueries over answers, where they may stand."""
         self.results: dict[str, exp.Expr] = {}
         """The results before this one, by the names that the analyst gave them."""
-
-    def key(self, index: int) -> Expression:
-        """Return the column that holds a key."""
-        name, expression = self.named_keys[index]
-        return Column(name, expression.type)
 
     def convert(self, node: object) -> Expression:
         """Return an expression over keys and aggregates: the key that a node is, else node by node."""
@@ -484,7 +478,7 @@ class Grouped(Converter):
                     pass  # a part of it will say why
                 else:
                     if expression in self.keys:
-                        return self.key(self.keys.index(expression))
+                        return self.columns[self.keys.index(expression)]
                     if not columns_in(expression):
                         return expression
             if alias is not None:
@@ -541,11 +535,6 @@ class WithinUnit(Grouped):
         """The windows that ARG_MIN and ARG_MAX need."""
         self.narrowed: dict[str, Type] = {}
         """Types that HAVING narrowed."""
-
-    def key(self, index: int) -> Expression:
-        """Return the column that holds a key, with the type that HAVING narrowed."""
-        name, expression = self.named_keys[index]
-        return Column(name, self.narrowed.get(name, expression.type))
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Return the column that holds an aggregate."""
@@ -664,6 +653,7 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
         context.grow()
         # HAVING narrows the ranges of aggregates, so results are converted once more
         grouped.narrowed = narrowed(columns(relation), condition)
+        grouped.columns = [Column(column.name, grouped.narrowed[column.name]) for column in grouped.columns]
         relation = Filter(source=relation, condition=condition)
         results = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
     return projected(relation, results, context, names)

@@ -63,7 +63,7 @@ from hush.query.sql.group_by import (
 )
 from hush.query.sql.joins import Condition, beside, condition_of, conjuncts, is_cross, kind_of, on, owners
 from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, check_kinds, named_source
-from hush.query.sql.windows import Windows, direction, fold
+from hush.query.sql.windows import Windows, direction, fold, ordered_by
 from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
@@ -257,11 +257,11 @@ class _Released(Grouped):
         super().__init__(rows, keys)
         self.windows: Windows = windows
         self._aggregates: dict[Aggregate, Column] = {}
-        self._columns = [Column(self.context.fresh(name), key.type) for name, key in keys]
+        self.columns = [Column(self.context.fresh(name), key.type) for name, key in keys]
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
         if self._sets is not None:
-            self._columns = [replace(column, type=column.type.or_null()) for column in self._columns]
+            self.columns = [replace(column, type=column.type.or_null()) for column in self.columns]
             self._grouping = [self.context.fresh("grouping") for _ in keys]
 
     def table(
@@ -274,7 +274,7 @@ class _Released(Grouped):
         """
         if not self._aggregates and not self.keys:
             raise _no_aggregate()
-        relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
+        relation, columns = self.rows.scope.relation, [*self.columns, *self._aggregates.values()]
         check_rows_as_units(relation, self.context.schema)
         expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
         for window in self.windows.made:
@@ -293,9 +293,6 @@ class _Released(Grouped):
         if self._sets is None:
             return level(question, columns, self.context)
         return levels(question, self._sets, columns, self._grouping, self.context)
-
-    def key(self, index: int) -> Expression:
-        return self._columns[index]
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Grouping | exp.GroupingId):
@@ -322,8 +319,7 @@ def _keys(
     select: exp.Select, items: Sequence[Projection], rows: Rows
 ) -> tuple[list[Named], tuple[tuple[int, ...], ...] | None]:
     """Return the keys of GROUP BY, named after their results, and for each grouping set the places of its keys."""
-    aggregated = any(has_aggregate(item.node) for item in items)
-    if select.args.get("group") is None and not aggregated and not select.args.get("having"):
+    if not has(select, "group", "having") and not any(has_aggregate(item.node) for item in items):
         for item in items:
             named = any(isinstance(child, exp.Column | exp.Anonymous) for child in item.node.walk())
             if named and not isinstance(item.node, exp.Query):
@@ -419,15 +415,8 @@ class _Regrouping(Grouped):
 
 def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _OverRows) -> tuple[Ordering, ...]:
     """Return ORDER BY; in it a number is a result, ALL every result in turn, and results are named before columns."""
-    clause = query.args.get("order")
-    if clause is None:
-        return ()
-    only(clause, "expressions")
     orderings = []
-    for node in clause.expressions:
-        if not isinstance(node, exp.Ordered):
-            raise refuse(node)
-        only(node, "this", "desc", "nulls_first")
+    for node in ordered_by(query.args.get("order")):
         target = node.this
         results: Sequence[Projection] = ()
         if isinstance(target, exp.Var) and str(target.this).upper() == "ALL":
