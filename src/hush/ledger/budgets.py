@@ -33,7 +33,7 @@ Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -133,12 +133,14 @@ Lowered = Mapping[tuple[str, str], tuple[Fraction, Fraction]]
 """Smaller budgets, as (ε, δ), by data set and analyst."""
 
 
-def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
-    """Return the account as if it had been opened with a smaller budget; unchanged if that budget is not smaller.
+def under(account: Filter, limit: tuple[Fraction, Fraction] | None) -> Filter:
+    """Return the account as if it had been opened with a smaller budget (ε, δ); unchanged if that is not smaller.
 
     Where the account's order is of no use at the smaller budget, what remains is the sum of ε.
     """
-    less, slip = min(account.epsilon, epsilon), min(account.delta, delta)
+    if limit is None:
+        return account
+    less, slip = min(account.epsilon, limit[0]), min(account.delta, limit[1])
     if (less, slip) == (account.epsilon, account.delta):
         return account
     reserve = account.reserve * slip / account.delta if account.delta else account.reserve
@@ -149,11 +151,6 @@ def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
         summed = less if account.spent_epsilon is None else account.spent_epsilon
         spent = {"spent_loss": summed, "spent_delta": account.spent_delta, "spent_epsilon": summed}
         return PureFilter(epsilon=less, delta=slip, reserve=reserve, **spent)
-
-
-def in_force(account: Filter, key: tuple[str, str], lowered: Lowered) -> Filter:
-    """Return an account under the budget that holds now, which a policy may have lowered."""
-    return under(account, *lowered[key]) if key in lowered else account
 
 
 def exhausted(account: Filter) -> Filter:
@@ -303,22 +300,16 @@ def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | Non
         outlooks.append(Outlook(whose=whose.name, takes=share, left=left, more=more, falls=falls))
     if not outlooks:
         return None
-    tightest = outlooks[binding([(account.takes, account.left) for account in outlooks])]
+    tightest = max(outlooks, key=lambda account: part_of(account.takes, account.left))
     return tightest._replace(more=min(account.more for account in outlooks))
 
 
-def binding(shares: Iterable[tuple[Fraction, Fraction]]) -> int:
-    """Return the index of the account that binds a charge, given for each the share taken and the share left before.
+def part_of(took: Fraction, left: Fraction) -> tuple[bool, Fraction]:
+    """Return the part that a charge takes of the share that was left before, after whether it takes more than that.
 
-    It is the account of which the charge takes the larger part of what is left; of equal ones the data set's, which
-    comes first.
+    The account with the largest part binds the charge; of equal ones the data set's, which comes first.
     """
-    largest, index = (False, Fraction(-1)), 0
-    for number, (took, left) in enumerate(shares):
-        part = took > left, took / left if left else took
-        if part > largest:
-            largest, index = part, number
-    return index
+    return took > left, took / left if left else took
 
 
 def times(account: Filter, charge: Charge) -> int:

@@ -32,6 +32,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hush.accounting.filters import Filter
@@ -46,7 +47,7 @@ from hush.ledger.errors import (
     missing,
 )
 from hush.ledger.rules import check
-from hush.ledger.state import Key, LedgerState
+from hush.ledger.state import Key, LedgerState, account_state
 from hush.ledger.store import Store, open_store, spellings
 from hush.storage import in_database
 
@@ -269,6 +270,24 @@ class Chain:
                 seen = anchor.read()
                 if seen is None or seen.entry.number < entry.number:
                     anchor.write(mark)
+
+    def record(
+        self,
+        kind: str,
+        by: str,
+        content: Mapping[str, Any],
+        accounts: Mapping[Key, Filter | None] = MappingProxyType({}),
+        *,
+        data: str = "",
+        analyst: str = "",
+        request: str = "",
+    ) -> int:
+        """Append somebody's act (once inside `locked`), given the accounts that it changes; return its number."""
+        states = [account_state(key, account) for key, account in accounts.items()]
+        body = {"by": by, "when": now(), "accounts": states, **content}
+        entry = Entry.draft(kind, body, after=self.state.head, data=data, analyst=analyst, request=request)
+        self.write(entry, accounts)
+        return entry.number
 
     def _keep_up(self) -> None:
         mark = None if self.anchor is None else self.anchor.read()

@@ -42,7 +42,7 @@ from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import ToldInLines, decimal, figure, percent
-from hush.ledger.budgets import Lowered, budget_of, in_force, price, times
+from hush.ledger.budgets import Lowered, budget_of, price, times, under
 from hush.ledger.chain import Chain
 from hush.ledger.charging import bound_by, charge_shares
 from hush.ledger.entries import Actor, Entry, Role, label
@@ -351,8 +351,8 @@ def budget(
         AccountView(
             data=data,
             analyst=analyst or None,
-            account=in_force(committed.get((data, analyst)) or account, (data, analyst), lowered),
-            charged=in_force(account, (data, analyst), lowered) if (data, analyst) in committed else None,
+            account=under(committed.get((data, analyst)) or account, lowered.get((data, analyst))),
+            charged=under(account, lowered.get((data, analyst))) if (data, analyst) in committed else None,
             pending=waiting[data, analyst],
             removed=bool(analyst) and named is not None and (data, analyst) not in named,
         )
