@@ -39,8 +39,6 @@ def check(
         hush check
         hush check --policy clinic.toml --json
         hush check --rows
-
-    Exit status: 0 the policy can be used, 2 there are mistakes.
     """
     result = _checked(options.policy, rows=rows, quiet=options.as_json)
     number, unread = len(result.mistakes), _unread(result)

@@ -165,8 +165,8 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
     if domain and not kind.ranged:
         completed["values"] = read_list(domain, column)
     elif domain:
-        ends, _, step = domain.partition(" step ")
-        lower, dots, upper = map(str.strip, ends.partition(".."))
+        extent, _, step = domain.partition(" step ")
+        lower, dots, upper = map(str.strip, extent.partition(".."))
         if not dots:
             raise InvalidValueError(column, got=answer, allowed="a range, such as 0..100")
         completed |= {"lower": lower, "upper": upper} | ({"step": step.strip()} if step else {})
