@@ -4,10 +4,7 @@ An account is a filter of :mod:`hush.accounting.filters`; each is valid when the
 seeing all earlier answers, by the theorem in its docstring. A pure ε is a sum. An (ε, δ) budget is kept by the Rényi
 filter at one order, fixed when the account is opened and never changed after; zCDP and GDP by choice.
 
-*Raising* a budget (``Filter.raised``) keeps the currency, that is the kind and the order, and what was spent, and moves
-the limit. What is promised from then on is the new (ε, δ). An owner who decides to raise after looking at answers
-should read the promise as that of the largest budget they would ever have granted.
-
+*Raising* a budget (``Filter.raised``) moves the limit; docs/ledger.md says how the promise is then to be read.
 *Lowering* one changes no entry: a ledger may be told of smaller budgets (``Ledger.lower``), and from then on a question
 must fit those as well. `under` is the account with the same spendings and the smaller budget, at the same order. It is
 a filter in its own right, so where the spendings fit it the smaller (ε, δ) holds for everything released so far; where
@@ -16,11 +13,10 @@ they do not, nothing more is released.
 The *price* of a list of events depends on the events and on how the account was opened, never on data nor on what was
 spent. So it is computed before any lock is taken, and remembered.
 
-*Shares* are the one scale of a budget that people see (docs/budget.md; `Filter.share_used` has the rule). An account
-keeps exact sums in its own currency, and a loss in that currency is no ε of anybody's question. So people are shown
-shares of the budget, in whole thousandths of a per cent: what a question took is the share spent after it less the
-share spent before it, and what all took and what is left are 100 %. Where a question is charged to two accounts, the
-one that *binds* is shown: that of which it takes the larger part of what is left.
+*Shares* are the one scale of a budget that people see (docs/budget.md; `Filter.share_used` has the rule), in whole
+thousandths of a per cent: what a question took is the share spent after it less the share spent before it. Where a
+question is charged to two accounts, the one that *binds* is shown: that of which it takes the larger part of what is
+left.
 
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)

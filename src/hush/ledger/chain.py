@@ -3,20 +3,7 @@
 This is the one place that writes a ledger or an anchor; :mod:`hush.ledger.anchors` says in which order and why.
 
 **A lost ledger is never a fresh budget.** A ledger is made by one explicit act of an owner, never by using it. What
-happens when one is opened at a place depends on what lies there and on what the anchors know:
-
-============ ================================== ==============================================================
-at the place what is known                      what happens
-============ ================================== ==============================================================
-a ledger     its anchor ends where it ends      it is opened
-a ledger     its anchor is one entry ahead      the entry is put right, then it is opened (a crash)
-a ledger     its anchor says something else,    refused: rolled back, forked, or exchanged for another ledger
-             is gone, or is another ledger's
-nothing      no anchor knows of a ledger here   using: refused, "make one". Making: made
-nothing      an anchor knows of one here        using and making: refused, "it is lost". Making *anew*, with a
-                                                reason, which is recorded: made, the old anchor set aside
-============ ================================== ==============================================================
-
+happens when one is opened depends on what lies at its place and on what the anchors know: docs/ledger.md has the table.
 A place is what its path leads to, however it is spelled. An anchor is found by the place, by the ledger's own record,
 or, when both moved, by the ledger's id. What no anchor of this machine can know (another home, another host) the policy
 knows: it names its ledger's id (`hush.policy.ledger`).

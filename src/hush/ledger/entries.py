@@ -50,7 +50,7 @@ import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import Enum
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from hush.core import InvalidValueError
@@ -263,7 +263,7 @@ def receipt_number(receipt: str | int) -> int:
     return int(text)
 
 
-class Role(Enum):
+class Role(StrEnum):
     """The role of an actor: owners change budgets, analysts spend them.
 
     >>> Role("owner")

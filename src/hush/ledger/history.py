@@ -5,8 +5,7 @@ probability e^{-t/b} (THEORY, item 12), so a count good to ±t at confidence 1-�
 ε = 0.0599. The number that fits is what is left of the limit divided by the price of one count in the account's
 own currency; for a Rényi account this is far more than what is left in ε divided by that ε.
 
-**Acts beside budgets**: who let whom in, with which role, and which policy came into force. They are entries of the
-chain like charges are, so nobody can take one away or change it unseen. They move no budget. An act has an identity,
+**Acts beside budgets**, such as who let whom in, are entries of the chain that move no budget. An act has an identity,
 under which it is recorded once: after a doubt whether it was, it is recorded again. What can happen more than once
 under one identity, such as a policy that comes into force, is recorded when it differs from the last time.
 

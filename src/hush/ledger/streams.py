@@ -22,9 +22,6 @@ is decided under the ledger's lock, from that number and the clock, and the char
 one makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
 A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
 
-**Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
-says so, it is skipped as soon as the next one is due, and its part of what was set aside is free again.
-
 **Names in the ledger.** Streams that are paid by the release were called standing questions. The ledger still says so:
 a declaration is an entry of the kind ``standing``, and a release has the request id ``standing NAME PERIOD``.
 

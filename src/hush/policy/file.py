@@ -19,14 +19,8 @@ Traceback (most recent call last):
 ...
 hush.policy.document.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
 
-**The unit of each row** is a column, or a path over foreign keys. ``unit = "patient_id"`` of a data set holds for each
-of its private tables. A table may say otherwise:
-
-- ``unit = "pid"``: the same unit under another column name;
-- ``unit = "orders.customer_id via order_id"``: this table's ``order_id`` refers to a row of ``orders``; the unit is
-  its ``customer_id``;
-- ``unit = "orders.customer_id via order_ref = id"``: the same where the key has another name over there;
-- ``unit = "items via item_id"``: the unit of the row of ``items``, however far away; this makes chains.
+**The unit of each row** is a column, or a path over foreign keys, such as ``orders.customer_id via order_id``
+(docs/policy.md has all forms).
 
 **Assumption**: a key over there leads to one unit, as a primary key does. Where none has the key, the row belongs to
 nobody and is left out. ``hush check --rows`` tells the owner of keys that lead to several units. No question may: that
