@@ -41,6 +41,7 @@ from hush.query.answers.tree import (
     Window,
     Windowed,
     meanings,
+    released_columns,
 )
 from hush.query.answers.windows import (
     Flags,
@@ -52,6 +53,7 @@ from hush.query.answers.windows import (
     distinct_counts,
     order_codes,
     rank_interval,
+    unknown_as_infinite,
     value_of,
 )
 from hush.query.expressions import Column, Expression, Released, columns_in, with_columns
@@ -202,11 +204,11 @@ class Composer:
     def columns(self) -> tuple[AnswerColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        known = meanings(self._plan.question.table, {number: self._outputs(number) for number in self._groups})
+        meant = meanings(self._plan.question.table, {number: self._outputs(number) for number in self._groups})
         columns = []
         for name, unique in self._plan.question.outputs:
             cells = table.columns[unique]
-            meaning = known.get(unique, {})
+            meaning = meant.get(unique, {})
             read = [(self._parts[part].plan, each.expression) for part, each in meaning.items() if each is not None]
             # values that are no numbers have half-widths too if they are quantiles of dates
             has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in read)
@@ -245,16 +247,11 @@ class Composer:
 
     def _asked(self, node: Asked) -> AnswerRows:
         """Return the released groups of a question, summed to coarser groups where the node says so."""
-        groups, expressions = self._groups[node.question], self._outputs(node.question)
-        number = len(self._parts)
+        groups, number = self._groups[node.question], len(self._parts)
         if node.added_up is not None:
             groups = groups.added_up(node.added_up)
-            question = groups.plan.question
-            sums = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
-            sums += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
-            summed = (column.name for column in node.columns if column.name not in expressions)
-            expressions |= dict(zip(summed, sums, strict=True))
-        columns = {column.name: self._released(groups, expressions[column.name]) for column in node.columns}
+        expressions = released_columns(node, self._outputs(node.question))
+        columns = {name: self._released(groups, expression) for name, expression in expressions.items()}
         self._parts.append(groups)
         every, rows = np.ones(len(groups), dtype=bool), np.arange(len(groups))
         return AnswerRows(columns, {number: rows}, every, every, rows)
@@ -402,7 +399,7 @@ class Composer:
                     low, high = (np.nan_to_num(over_frames(full.astype(float), "sum")) for full in argument.present)
                 else:
                     low, high = map(over_frames, argument.known_ends)
-                return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+                return unknown_as_infinite(low, high)
 
             result.truths, result.ends = truths, ends
         elif noisy and not table.gaps and not any(cells.noisy for cells in partition):
@@ -414,9 +411,9 @@ class Composer:
                     ends = order[0].known_ends if order and order[0].type.kind.numeric else None
                     before = member.rank_ends(ends, descending=bool(order) and window.order[0].descending)
                     return rank_interval(window, before, member.ends("count", None, whole=True)[1])
-                whole = not window.order and window.frame in {None, Frame(first=None, last=None)}
+                unframed = not window.order and window.frame in {None, Frame(first=None, last=None)}
                 member = table.member(partitions(), argument if window.kind == "count" else None)
-                return member.ends(window.kind, None if argument is None else argument.known_ends, whole=whole)
+                return member.ends(window.kind, None if argument is None else argument.known_ends, whole=unframed)
 
             result.ends = uncertain
         return result

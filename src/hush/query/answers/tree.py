@@ -273,22 +273,28 @@ None stands for more than one group of one question.
 """
 
 
+def released_columns(asked: Asked, outputs: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Return the released values that the columns of an answer show, given the outputs of its question by their names.
+
+    Columns that are no outputs are the keys and aggregates of groups that are summed.
+    """
+    summed = [column for column in asked.columns if column.name not in outputs]
+    places = [("key", key) for key in asked.added_up or ()]
+    places += [("aggregate", index) for index in range(len(summed) - len(places))]
+    sums = {
+        column.name: Released(source, index, column.type)
+        for (source, index), column in zip(places, summed, strict=True)
+    }
+    return {column.name: sums.get(column.name) or outputs[column.name] for column in asked.columns}
+
+
 def meanings(table: AnswerTable, outputs: Mapping[int, Mapping[str, Expression]]) -> Meanings:
     """Return the meaning of each column of a table, given the outputs of the questions by their names."""
     inside = [meanings(source, outputs) for source in sources(table)]
     match table:
         case Asked():
-            released: dict[str, Expression] = dict(outputs[table.question])
-            if table.added_up is not None:
-                places = [("key", key) for key in table.added_up]
-                summed = [column for column in table.columns if column.name not in released]
-                places += [("aggregate", index) for index in range(len(summed) - len(places))]
-                for (source, index), column in zip(places, summed, strict=True):
-                    released[column.name] = Released(source, index, column.type)
-            return {
-                column.name: {0: Meaning(table.question, table.added_up, released[column.name])}
-                for column in table.columns
-            }
+            released = released_columns(table, outputs[table.question])
+            return {name: {0: Meaning(table.question, table.added_up, value)} for name, value in released.items()}
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():

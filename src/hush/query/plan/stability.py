@@ -267,7 +267,7 @@ def one_row_per_unit(relation: Relation, *, owned: bool, by: frozenset[str] = fr
         case Join():
             # a pair for each row of the left side, at most: names of columns differ, so ``by`` serves both sides
             right = one_row(relation.right, by if private(relation.right) else frozenset())
-            return one_row(relation.left) and (not relation.kind.widens or right)
+            return private(relation) and one_row(relation.left) and (not relation.kind.widens or right)
         case Constants():
             return len(relation.rows) == 1
 
