@@ -17,7 +17,7 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
-from hush.query.relations import Frame, Named, sources, used
+from hush.query.relations import Frame, Named, sources, used, walk
 from hush.query.types import Kind, Type
 
 MOST_TABLES = 2000
@@ -234,13 +234,6 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
             keys = (_named(name, each.type, columns_in(each) & noisy) for name, each in table.keys)
             folds = (_named(name, each.type, by_noise or used(each.expressions) & noisy) for name, each in table.folds)
             return (*keys, *folds), chosen_before
-
-
-def walk(table: AnswerTable) -> Iterator[AnswerTable]:
-    """Yield a table and all tables below it."""
-    yield table
-    for source in sources(table):
-        yield from walk(source)
 
 
 def within_limit(table: AnswerTable) -> AnswerTable:
