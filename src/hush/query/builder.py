@@ -161,7 +161,7 @@ class Builder:
 
     def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
-        return resolve(self.query, schema, self.values, str(self))
+        return resolve(self.query.copy(), schema, self.values, str(self))
 
     def ask(self, **options: Any) -> Any:
         """Ask the curator this was started from."""

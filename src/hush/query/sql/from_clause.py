@@ -7,8 +7,9 @@ rows belong to no unit, and joining them is joining a public table.
 is a column for each listed value, and a group for each combination of the columns that PIVOT does not name.
 
 >>> from sqlglot import parse_one
->>> text = "SELECT * FROM (SELECT city, sex FROM visits) PIVOT (COUNT(*) FOR sex IN ('f'))"
->>> without_pivots(parse_one(text, read="duckdb")).args["from_"].this.this.sql("duckdb")
+>>> tree = parse_one("SELECT * FROM (SELECT city, sex FROM visits) PIVOT (COUNT(*) FOR sex IN ('f'))", read="duckdb")
+>>> without_pivots(tree)
+>>> tree.args["from_"].this.this.sql("duckdb")
 "SELECT city, COUNT(*) FILTER(WHERE sex = 'f') AS f FROM (SELECT city, sex FROM visits) AS _pivoted GROUP BY city"
 """
 
@@ -586,9 +587,8 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
 # PIVOT
 
 
-def without_pivots(tree: exp.Expr) -> exp.Expr:
-    """Return a tree in which every PIVOT of a subquery is a SELECT with GROUP BY; refuse others."""
-    tree = tree.copy()
+def without_pivots(tree: exp.Expr) -> None:
+    """Replace every PIVOT of a subquery in a tree by a SELECT with GROUP BY; refuse others."""
     for pivot in list(tree.find_all(exp.Pivot)):
         source, fields = pivot.parent, pivot.args.get("fields") or []
         if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select) or source.this.is_star:
@@ -615,4 +615,3 @@ def without_pivots(tree: exp.Expr) -> exp.Expr:
         if keys:
             grouped.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         source.replace(exp.Subquery(this=grouped, alias=pivot.args.get("alias") or source.args.get("alias")))
-    return tree
