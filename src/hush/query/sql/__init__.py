@@ -68,7 +68,8 @@ def resolve(
     if exp.Join in classes:
         with_plain_joins(tree, schema)
     if exp.Anonymous in classes:
-        tree, ends = intervals(within_units(tree, schema.unit))
+        within_units(tree, schema.unit)
+        ends = intervals(tree)
     answers = answers_of(tree, context, NO_PARTS)
     if context.parts:
         _check_unused_parts(context)

@@ -618,17 +618,14 @@ def privacy_options(text: str) -> PrivacyOptions:
     said: dict[str, exp.Expr] = {}
     for option in clauses[0].expressions:
         name = option.this.name.lower() if isinstance(option, exp.EQ) else shown(option)
-        if name not in {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}:
-            raise QuestionError(f"The privacy option {name} is not known.", "Leave it out.")
         name = "max_groups_contributed" if name == "kappa" else name  # two names of one option
+        if name not in {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column"}:
+            raise QuestionError(f"The privacy option {name} is not known.", "Leave it out.")
         if name in said:
             raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
         said[name] = option.expression
-    numbers = {
-        name: exact(shown(value), name)
-        for name, value in said.items()
-        if name != "privacy_unit_column" and not isinstance(value, exp.Null)
-    }
+    unit = said.pop("privacy_unit_column", None)
+    numbers = {name: exact(shown(value), name) for name, value in said.items() if not isinstance(value, exp.Null)}
     groups = numbers.get("max_groups_contributed")
     if groups is not None and groups.denominator != 1:
         raise QuestionError(f"max_groups_contributed is a whole number; got {shown(said['max_groups_contributed'])}.")
@@ -636,20 +633,20 @@ def privacy_options(text: str) -> PrivacyOptions:
         epsilon=numbers.get("epsilon"),
         delta=numbers.get("delta"),
         max_groups=None if groups is None else int(groups),
-        unit=said["privacy_unit_column"].name if "privacy_unit_column" in said else None,
+        unit=None if unit is None else unit.name,
     )
 
 
-def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
-    """Return a question with contribution bounds per group, rewritten to aggregate each unit first and CLIP that."""
+def within_units(tree: exp.Expr, unit: str | None) -> None:
+    """Rewrite a question with contribution bounds per group to aggregate each unit first and CLIP that."""
     marked = [node for node in tree.find_all(exp.Anonymous) if str(node.this).upper() == PER_UNIT]
     if not marked:
-        return tree
+        return
     if not isinstance(tree, exp.Select):
         raise QuestionError("contribution_bounds_per_group stands in the outermost SELECT alone.", "Use CLIP.")
     if unit is None:
         raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
-    aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
+    aliases = _aliases(tree)
     keys: list[exp.Expr] = []
     for node in tree.args["group"].expressions if has(tree, "group") else ():
         key = node
@@ -657,11 +654,11 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
             key = tree.expressions[int(node.name) - 1].unalias()
         elif isinstance(node, exp.Column) and not has(node, "table"):
             key = aliases.get(node.name.casefold(), node)
-        keys.append(key)
-    inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{at}") for at, key in enumerate(keys)))
+        keys.append(key.copy())
+    inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{number}") for number, key in enumerate(keys)))
     inner = inner.group_by(exp.column(unit), *keys)
     for name in ("from_", "joins", "where"):
-        inner.set(name, tree.args.get(name))
+        inner.set(name, tree.args.pop(name, None))
 
     def bounded(node: exp.Expr) -> exp.Expr:
         if node in keys:
@@ -680,27 +677,29 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
         return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
 
-    outer = tree.copy()
-    for number, item in enumerate(list(outer.expressions), start=1):
+    for number, item in enumerate(list(tree.expressions), start=1):
         label = item.alias_or_name or f"column_{number}"
         item.replace(exp.alias_(item.unalias().transform(bounded), label))
     for name in ("having", "order"):
-        if has(outer, name):
-            outer.set(name, outer.args[name].transform(bounded))
-    for name in ("joins", "where", "group"):
-        outer.set(name, None)
-    outer.set("from_", exp.From(this=inner.subquery("units_")))
-    return outer.group_by(*(exp.column(f"key_{at}") for at in range(len(keys))))
+        if has(tree, name):
+            tree.set(name, tree.args[name].transform(bounded))
+    tree.set("group", None)
+    tree.set("from_", exp.From(this=inner.subquery("units_")))
+    tree.group_by(*(exp.column(f"key_{number}") for number in range(len(keys))), copy=False)
 
 
-def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
-    """Return a question in which DP_INTERVAL_LOW(x) is x, and which results are ends of error bars."""
+def _aliases(select: exp.Select) -> dict[str, exp.Expr]:
+    """Return the results of a SELECT that have a name of their own."""
+    return {item.alias.casefold(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+
+
+def intervals(tree: exp.Expr) -> tuple[tuple[str, str], ...]:
+    """Return the results that are ends of error bars: DP_INTERVAL_LOW(x), which becomes x."""
     if not isinstance(tree, exp.Select):
-        return tree, ()
-    aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
-    items, ends = [], []
-    for item in tree.expressions:
-        node = item.this if isinstance(item, exp.Alias) else item
+        return ()
+    aliases, ends = _aliases(tree), []
+    for item in list(tree.expressions):
+        node = item.unalias()
         if isinstance(node, exp.Anonymous) and str(node.this).upper() in INTERVALS:
             end = INTERVALS[str(node.this).upper()]
             if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
@@ -710,11 +709,5 @@ def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
                 raise QuestionError(f"There is no result '{name}' for {shown(node)}.", f"Name it: … AS {name}.")
             label = item.alias if isinstance(item, exp.Alias) else f"{name}_{end}"
             ends.append((label, end))
-            items.append(exp.alias_(aliases[name.casefold()].copy(), label))
-        else:
-            items.append(item)
-    if not ends:
-        return tree, ()
-    plain = tree.copy()
-    plain.set("expressions", items)
-    return plain, tuple(ends)
+            item.replace(exp.alias_(aliases[name.casefold()].copy(), label))
+    return tuple(ends)
