@@ -202,8 +202,7 @@ def is_star(node: exp.Expr) -> bool:
 
 def column_name(node: object) -> tuple[str, str | None] | None:
     """Return the name of a column and the table before it; None for any other node."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest() if isinstance(node, exp.Paren) else node
     if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
         return None
     table = node.args.get("table")

@@ -534,16 +534,15 @@ def _equal(to: Converter, node: exp.Expr) -> Expression:
     return call(op, first, second)
 
 
-def _row_values(node: object) -> list[exp.Expr]:
-    while isinstance(node, exp.Paren):
-        node = node.this
+def _row_values(node: exp.Expr) -> list[exp.Expr]:
+    node = node.unnest()
     if not isinstance(node, exp.Tuple):
         raise QuestionError(f"A row of values is needed; got {shown(node)}.", "Write (a, b) IN ((1, 2), (3, 4)).")
     only(node, "expressions")
     return list(node.expressions)
 
 
-def _same_rows(values: list[Expression], to: Converter, node: object) -> Expression:
+def _same_rows(values: list[Expression], to: Converter, node: exp.Expr) -> Expression:
     others = [to.convert(value) for value in _row_values(node)]
     if len(others) != len(values) or not values:
         raise QuestionError(f"A row of {len(values)} values is compared with one of {len(others)}.")

@@ -51,7 +51,7 @@ from hush.query.sql.expressions import (
     rewritten_aggregate,
 )
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
-from hush.query.sql.windows import Windows
+from hush.query.sql.windows import Windows, ordered_by
 from hush.query.types import Kind, Type
 
 MAX_SETS = 64
@@ -231,13 +231,10 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
         condition = rows.condition(node.expression.this)
         inner = read_aggregate(node.this, rows.knowing(condition, holds=True))
         return replace(inner, where=condition if inner.where is None else all_of([condition, inner.where]))
-    if isinstance(node, exp.WithinGroup):
-        return _within_group(node, rows)
     if isinstance(node, exp.Count):
         return _count(node, rows)
-    if isinstance(node, QUANTILES):
-        only(node, "this", "expression", "quantile")
-        return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
+    if isinstance(node, (exp.WithinGroup, *QUANTILES)):
+        return _quantile(node, rows)
     record = record_of(node)
     if record is None or record.kind is None:
         listed = sorted(each.names[0] for each in AGGREGATES if each.names and each.kind is not None)
@@ -292,53 +289,45 @@ def _count(node: exp.Count, rows: Rows) -> Aggregate:
 
 def _unit_where(node: exp.Expr, rows: Rows) -> Expression | None:
     """Return the condition under which ``CASE WHEN c THEN unit END`` is not NULL; None for other expressions."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if isinstance(node, exp.If):
         branches, default = [node], node.args.get("false")
         only(node, "this", "true", "false")
-    elif isinstance(node, exp.Case) and node.args.get("this") is None:
+    elif isinstance(node, exp.Case) and not has(node, "this"):
         branches, default = node.args["ifs"], node.args.get("default")
         only(node, "ifs", "default")
     else:
         return None
-    outcomes = [*(branch.args["true"] for branch in branches), *([] if default is None else [default])]
+    outcomes = [*(branch.args["true"] for branch in branches), default or exp.Null()]
     units = [rows.present(outcome) for outcome in outcomes]
     if not any(units):
         return None
     if not all(unit or isinstance(outcome, exp.Null) for unit, outcome in zip(units, outcomes, strict=True)):
         raise QuestionError(f"{shown(node)} is sometimes the unit and sometimes not.", "Write NULL, or leave ELSE out.")
     conditions = [rows.condition(branch.this) for branch in branches]
-    if len(conditions) == 1 and units == [constant(True)]:
+    if len(conditions) == 1 and units[0] == constant(True) and default is None:
         return conditions[0]
-    if default is None:
-        units.append(None)
-    present = [unit or constant(False) for unit in units]
-    arguments = [argument for pair in zip(conditions, present[:-1], strict=True) for argument in pair]
-    return call(Op.CASE, *arguments, present[-1])
+    *present, otherwise = (unit or constant(False) for unit in units)
+    return call(Op.CASE, *chain(*zip(conditions, present, strict=True)), otherwise)
 
 
-def _within_group(node: exp.WithinGroup, rows: Rows) -> Aggregate:
-    only(node, "this", "expression")
-    order, inner = node.expression, node.this
-    if not isinstance(order, exp.Order) or len(order.expressions) != 1:
-        raise refuse(node)
-    only(order, "expressions")
-    ordered = order.expressions[0]
-    only(ordered, "this", "desc", "nulls_first")
-    if isinstance(inner, exp.Mode):
-        only(inner)
-        return _untyped(kind=_K.MODE, arguments=(rows.convert(ordered.this),))
-    if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc)):
-        raise refuse(node)
-    only(inner, "this")
-    quantile = _quantile(node, inner.this, rows, ordered.this)
-    if ordered.args.get("desc") and quantile.fraction is not None:
-        return replace(quantile, fraction=1 - quantile.fraction)
-    return quantile
-
-
-def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> Aggregate:
+def _quantile(node: exp.Expr, rows: Rows) -> Aggregate:
+    """Return QUANTILE(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), or MODE() WITHIN GROUP (ORDER BY x)."""
+    descending = False
+    if isinstance(node, exp.WithinGroup):
+        only(node, "this", "expression")
+        inner, order = node.this, ordered_by(node.expression)
+        if not isinstance(inner, exp.Mode | exp.PercentileCont | exp.PercentileDisc) or len(order) != 1:
+            raise refuse(node)
+        argument, descending = order[0].this, bool(order[0].args.get("desc"))
+        if isinstance(inner, exp.Mode):
+            only(inner)
+            return _untyped(kind=_K.MODE, arguments=(rows.convert(argument),))
+        only(inner, "this")
+        fraction = inner.this
+    else:
+        only(node, "this", "expression", "quantile")
+        argument, fraction = node.this, node.args.get("quantile") or node.args.get("expression")
     if isinstance(fraction, exp.Array):
         raise QuestionError(
             f"A list of quantiles is a result by itself; got {shown(node)}.",
@@ -350,7 +339,8 @@ def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: e
             f"A quantile needs a constant between 0 and 1, without these; got {shown(node)}.",
             "Write QUANTILE(x, 0.9), MIN(x) or MAX(x).",
         )
-    return _untyped(kind=_K.QUANTILE, arguments=(rows.convert(argument),), fraction=value.value)
+    share = 1 - value.value if descending else value.value
+    return _untyped(kind=_K.QUANTILE, arguments=(rows.convert(argument),), fraction=share)
 
 
 def typed_aggregate(aggregate: Aggregate, node: exp.Expr) -> Aggregate:
