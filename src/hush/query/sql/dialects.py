@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -174,27 +174,23 @@ def _without_null(node: exp.Expr) -> exp.Expr | None:
     return exp.Filter(this=node.copy(), expression=exp.Where(this=_any_null(values, negated=True)))
 
 
-def _from_one(node: exp.Expr) -> _Outcome:
-    """Let a start of 0 mean the first character; refuse one that counts from the end."""
-    start = _whole(node.args.get("start"), 1)
-    if start < 0:
-        return "a start before the first character counts from the end"
-    if start > 0:
-        return None
-    node.set("start", exp.Literal.number(1))
-    return node
+def _from_one(node: exp.Expr, *, counts: bool) -> _Outcome:
+    """Let a substring start at the first character, if it would start before it.
 
-
-def _before_first(node: exp.Expr) -> _Outcome:
-    """Let places before the first character count, as the standard has it: SUBSTRING('abc', 0, 2) is 'a'."""
+    In the standard, places before the first character count: SUBSTRING('abc', 0, 2) is 'a'. Elsewhere 0 is the first
+    character, and a negative start counts from the end.
+    """
     start, length = _whole(node.args.get("start"), 1), node.args.get("length")
     if start > 0:
         return None
-    size = _whole(length, -1)
-    if length is not None and size < 0:
-        return "a length that is not constant counts from before the first character"
+    if not counts and start < 0:
+        return "a start before the first character counts from the end"
+    if counts and length is not None:
+        size = _whole(length, -1)
+        if size < 0:
+            return "a length that is not constant counts from before the first character"
+        node.set("length", exp.Literal.number(max(0, start + size - 1)))
     node.set("start", exp.Literal.number(1))
-    node.set("length", None if length is None else exp.Literal.number(max(0, start + size - 1)))
     return node
 
 
@@ -339,8 +335,8 @@ DIFFERENCES: tuple[tuple[str, str, _Rule], ...] = (
     ("Contains", "tsql", "it searches a full-text index"),
     ("Contains", "bigquery", "it goes without regard to case, and normalizes"),
     ("Length", "tsql", "LEN leaves blanks at the end out"),
-    ("Substring", "bigquery snowflake spark", _from_one),
-    ("Substring", "postgres tsql", _before_first),
+    ("Substring", "bigquery snowflake spark", partial(_from_one, counts=False)),
+    ("Substring", "postgres tsql", partial(_from_one, counts=True)),
     ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if has(node, "position") else None),
     ("Trim", "bigquery", lambda node: None if has(node, "expression") else _WHITE_SPACE),
     ("Trim", _OTHERS, _blanks),

@@ -198,9 +198,14 @@ def rewritten_aggregate(node: exp.Expr, *, spread: bool = False) -> exp.Expr | N
 class Converter(ABC):
     """Turns sqlglot's expressions into ours, by the readers of their classes."""
 
-    context: Context
     noisy = False
     """Whether expressions are over noisy answers."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.aliases: dict[str, exp.Expr] = {}
+        """Results that may be called by their names."""
+        self.aliases_first = False
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
@@ -237,6 +242,14 @@ class Converter(ABC):
     def column(self, node: exp.Column) -> Expression:
         """Return the expression that a column name means."""
 
+    def result_called(self, name: str) -> Expression:
+        """Return the result of a name; inside it names are columns, for an alias cannot name itself."""
+        aliases, self.aliases = self.aliases, {}
+        try:
+            return self.convert(aliases[name])
+        finally:
+            self.aliases = aliases
+
     def aggregate(self, node: exp.Expr) -> Expression:
         """Return an aggregate, where one may stand."""
         raise QuestionError(
@@ -267,7 +280,7 @@ class _Template(Converter):
     """The definition of a function that abbreviates others, over its arguments."""
 
     def __init__(self, context: Context, arguments: Mapping[str, Expression]) -> None:
-        self.context = context
+        super().__init__(context)
         self._arguments = arguments
 
     def convert(self, node: object) -> Expression:
@@ -283,12 +296,9 @@ class Rows(Converter):
     """Expressions over the rows of a relation."""
 
     def __init__(self, context: Context, scope: Scope, types: dict[str, Type] | None = None) -> None:
-        self.context = context
+        super().__init__(context)
         self.scope = scope
         self.types = columns(scope.relation) if types is None else types
-        self.aliases: dict[str, exp.Expr] = {}
-        """Results that may be called by their names."""
-        self.aliases_first = False
         self._converted: dict[int, tuple[object, Expression]] = {}
 
     def convert(self, node: object) -> Expression:
@@ -310,14 +320,9 @@ class Rows(Converter):
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the relation, or the result of that name; the unit cannot be had."""
         name, qualifier = identifier(node.this), node.args.get("table")
-        alias = self.aliases.get(name.casefold()) if qualifier is None else None
-        if alias is not None and (self.aliases_first or self.scope.find(name) is None):
-            # inside an alias, names are columns: an alias cannot name itself
-            aliases, self.aliases = self.aliases, {}
-            try:
-                return self.convert(alias)
-            finally:
-                self.aliases = aliases
+        is_alias = qualifier is None and name.casefold() in self.aliases
+        if is_alias and (self.aliases_first or self.scope.find(name) is None):
+            return self.result_called(name.casefold())
         quoted = bool(node.this.args.get("quoted"))
         if quoted and qualifier is None:  # meant as a text, where a value is expected, and no column is similar
             parent = node.parent

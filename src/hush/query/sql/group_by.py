@@ -40,7 +40,6 @@ from hush.query.relations import (
     exact_type,
 )
 from hush.query.sql.allow_list import ARGUMENT, called, has, identifier, nearest, only, refuse, shown
-from hush.query.sql.dialects import meaning_by_type
 from hush.query.sql.expressions import (
     QUANTILES,
     Converter,
@@ -436,14 +435,12 @@ class Grouped(Converter):
     """Expressions over keys and aggregates; a subclass has the expression for an aggregate."""
 
     def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
-        self.context = rows.context
+        super().__init__(rows.context)
         self.rows = rows
         self.named_keys = tuple(keys)
         self.keys = list(dict(keys).values())
         self.columns = [Column(name, key.type) for name, key in keys]
         """The column of each key."""
-        self.aliases: dict[str, exp.Expr] = {}
-        self.aliases_first = False
         self.windows: Windows | None = None
         """The window functions and subqueries over answers, where they may stand."""
         self.results: dict[str, exp.Expr] = {}
@@ -456,12 +453,8 @@ class Grouped(Converter):
         if self.windows is not None and isinstance(node, exp.Subquery):
             return self.windows.value(node)
         if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
-            alias = None
-            if self.aliases and isinstance(node, exp.Column) and not has(node, "table"):
-                alias = self.aliases.get(identifier(node.this).casefold())
-            if alias is not None and self.aliases_first:
-                return self._result(node, alias)
-            if self.keys and not has_aggregate(node):
+            alias_first = self.aliases_first and isinstance(node, exp.Column) and self._alias(node) is not None
+            if self.keys and not alias_first and not has_aggregate(node):
                 try:
                     expression = self.rows.convert(node)
                 except QuestionError:
@@ -471,20 +464,17 @@ class Grouped(Converter):
                         return self.columns[self.keys.index(expression)]
                     if not columns_in(expression):
                         return expression
-            if alias is not None:
-                return self._result(node, alias)
         return super().convert(node)
 
-    def _result(self, node: exp.Expr, alias: exp.Expr) -> Expression:
-        """Return the result that a name means; no names of results stand inside it."""
-        aliases, self.aliases = self.aliases, {}
-        try:
-            return meaning_by_type(node, self.convert(alias), self.context.dialect)
-        finally:
-            self.aliases = aliases
+    def _alias(self, node: exp.Column) -> str | None:
+        """Return the key of the result that a name calls; None if there is none."""
+        key = node.name.casefold()
+        return key if key in self.aliases and not has(node, "table") else None
 
     def column(self, node: exp.Column) -> Expression:
-        """Return an earlier result; refuse a column that is neither a key nor inside an aggregate."""
+        """Return a result by its name; refuse a column that is neither a key nor inside an aggregate."""
+        if (key := self._alias(node)) is not None:
+            return self.result_called(key)
         qualifier = node.args.get("table")
         name = identifier(node.this)
         alias = None if qualifier is None else identifier(qualifier)
