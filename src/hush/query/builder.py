@@ -166,7 +166,7 @@ class Builder:
         return self._asked().explain(self, **options)
 
     def __str__(self) -> str:
-        return self.query.sql(dialect="duckdb")
+        return str(self.query.sql(dialect="duckdb"))
 
     def _asked(self) -> Asker:
         if self.asker is None:

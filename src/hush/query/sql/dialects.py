@@ -136,9 +136,8 @@ def _unit(node: exp.Expr) -> str:
     return "" if unit is None else str(unit.this).upper()
 
 
-def _any_null(parts: Iterable[exp.Expr], *, negated: bool = False) -> exp.Expr:
-    tests: list[exp.Expr] = [exp.Is(this=part.copy(), expression=exp.Null(), negate=negated) for part in parts]
-    return reduce(lambda left, right: (exp.And if negated else exp.Or)(this=left, expression=right), tests)
+def _any_null(parts: Iterable[exp.Expr]) -> exp.Expr:
+    return exp.or_(*(part.is_(exp.null()) for part in parts))
 
 
 def _is_null(node: exp.Expr) -> exp.Expr | None:
@@ -171,7 +170,8 @@ def _without_null(node: exp.Expr) -> exp.Expr | None:
     values = node.this.expressions if isinstance(node.this, exp.Distinct) else ()
     if len(values) < 2:
         return None
-    return exp.Filter(this=node.copy(), expression=exp.Where(this=_any_null(values, negated=True)))
+    present = exp.and_(*(exp.Is(this=value.copy(), expression=exp.Null(), negate=True) for value in values))
+    return exp.Filter(this=node.copy(), expression=exp.Where(this=present))
 
 
 def _from_one(node: exp.Expr, *, counts: bool) -> _Outcome:

@@ -524,7 +524,7 @@ def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
         )
     names = [name for source in scope.sources for key, (name, _) in source.names.items() if key not in source.hidden]
     alias = exp.to_identifier(scope.sources[0].alias or "_public", quoted=True)
-    columns = [exp.column(exp.to_identifier(name, quoted=True), table=alias.copy()) for name in names]
+    columns = [exp.column(name, table=alias.copy(), quoted=True) for name in names]
     # a question needs a private table; with public keys alone it costs nothing (`at_price`)
     private = next(table.name for table in context.schema.tables.values() if not table.public)
     rows = exp.alias_(exp.Table(this=exp.to_identifier(private, quoted=True)), "_rows", table=True)
@@ -603,7 +603,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
     if has(query, "order", "limit", "offset"):
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
-        items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
+        items = [Projection(label, exp.column(label, quoted=True), named=True) for label in labels]
         limit, offset = _rows_of(query.args.get("limit"), rows), _rows_of(query.args.get("offset"), rows)
         union.table = Sorted(source=union.table, order=_ordered(query, items, rows), limit=limit, offset=offset or 0)
     return union
