@@ -39,7 +39,7 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import ARGUMENT, called, has, identifier, nearest, only, refuse, shown
+from hush.query.sql.allow_list import ARGUMENT, NEAREST, called, has, identifier, only, refuse, shown
 from hush.query.sql.expressions import (
     QUANTILES,
     Converter,
@@ -150,7 +150,7 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
     if has(group, "all"):  # every result that is not an aggregate; a constant has no groups
         nodes = [item.node for item in items if not has_aggregate(item.node)]
-        return [[node for node in nodes if any(isinstance(child, exp.Column) for child in node.walk())]]
+        return [[node for node in nodes if node.find(exp.Column)]]
     elements = list(group.expressions)
     for slot in ("rollup", "cube", "grouping_sets"):
         elements += group.args.get(slot) or ()
@@ -237,7 +237,7 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
     record = record_of(node)
     if record is None or record.kind is None:
         listed = sorted(each.names[0] for each in AGGREGATES if each.names and each.kind is not None)
-        hint = nearest(called(node)) or f"There are {', '.join(listed)}."
+        hint = NEAREST.get(called(node).upper()) or f"There are {', '.join(listed)}."
         raise QuestionError(f"There is no aggregate {called(node)} here.", hint)
     kind, argument = record.kind, node.args.get("this")
     if kind in _OF_DISTINCT and isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:

@@ -321,8 +321,7 @@ def _keys(
     """Return the keys of GROUP BY, named after their results, and for each grouping set the places of its keys."""
     if not has(select, "group", "having") and not any(has_aggregate(item.node) for item in items):
         for item in items:
-            named = any(isinstance(child, exp.Column | exp.Anonymous) for child in item.node.walk())
-            if named and not isinstance(item.node, exp.Query):
+            if item.node.find(exp.Column, exp.Anonymous) and not isinstance(item.node, exp.Query):
                 rows.convert(item.node)  # a plainer reason, such as an unknown name, comes first
         raise _no_aggregate()
     sets = grouping_sets(select, items, rows)
