@@ -188,7 +188,8 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and give the connection's place back."""
         self._stop_timer()
-        self._stop_stalled_timer()
+        if self._stalled is not None:
+            self._stalled.cancel()
         if self._address is not None:
             CONNECTIONS.leave(self._address)
             self._address = None
@@ -222,12 +223,8 @@ class LimitedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Stop the timer: the client reads again."""
         super().resume_writing()
-        self._stop_stalled_timer()
-
-    def _stop_stalled_timer(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
-            self._stalled = None
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import math
-import uuid
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -94,7 +93,6 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
         builders=list(map(choices, tables)),
         answer=None if tried is None else shown(tried),
-        request_id=uuid.uuid4().hex,
         ask_first="" if ask_first is None else figure(ask_first, exact=True),
         reason=form["reason"],
     )

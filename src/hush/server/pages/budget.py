@@ -68,10 +68,7 @@ async def budgets_page(visit: Visit) -> Response:
     """Show the budgets of all data sets and of all analysts on them, to an owner."""
 
     def look(opened: OpenPolicy) -> list[dict[str, Any]]:
-        views = opened.ledger.budget(Actor.owner(visit.name)) if opened.made else []
-        return [
-            account_view(view) | {"analyst": visible(view.analyst or ""), "removed": view.removed} for view in views
-        ]
+        return list(map(account_view, opened.ledger.budget(Actor.owner(visit.name)) if opened.made else []))
 
     try:
         return await show(visit, "budgets.html", budgets=await visit.with_policy(look))
@@ -93,7 +90,9 @@ async def history_page(visit: Visit) -> Response:
 
 def csv_file(rows: Sequence[Mapping[str, Any]], names: Sequence[str], file: str) -> Response:
     """Return fields of rows as a CSV file of texts."""
-    texts = {name: tuple("" if row[name] is None else str(row[name]) for row in rows) for name in names}
+    texts = {
+        name: tuple("" if row[name] is None else visible(str(row[name]), lines=True) for row in rows) for name in names
+    }
     columns = [AnswerColumn(name=name, kind=Kind.TEXT, values=values) for name, values in texts.items()]
     return attached(Response(files.to_csv(columns), media_type="text/csv"), f"{file}.csv")
 
@@ -116,12 +115,12 @@ def _charge(charge: dict[str, Any]) -> dict[str, Any]:
     return {
         "number": charge["number"],
         "when": minute(charge["when"]),
-        "data": visible(charge["data"]),
-        "analyst": visible(charge["analyst"]),
-        "question": visible(charge["question"], lines=True),
+        "data": charge["data"],
+        "analyst": charge["analyst"],
+        "question": charge["question"],
         "epsilon": _figure(charge["epsilon"]),
         "share": percent(share["took"], taken=True) if share else "nothing",
-        "of": visible(charge["of"]) + (f" of ε {figure(exact(share['epsilon'], 'epsilon'))}" if share else ""),
+        "of": charge["of"] + (f" of ε {figure(exact(share['epsilon'], 'epsilon'))}" if share else ""),
         "left": percent(share["left"]) if share else "",
         "part": share.get("took", 0.0),
         "outcome": charge["outcome"],
@@ -179,9 +178,8 @@ def _shown(request: ParkedQuestion, pages: Mapping[str, str] = MappingProxyType(
     if kind_of(request.question) == "dashboard":
         identity = pages.get(request.identity)
         address = "/dashboards" if identity is None else f"/dashboards/{identity}?refresh=1"
-    texts = {name: visible(text, lines=True) for name, text in asdict(request).items() if isinstance(text, str)}
-    more = {"number": request.number, "when": minute(request.when), "address": address}
-    return {**texts, **more, "epsilon": epsilon or "–", "wanted": wanted}
+    amounts = {"epsilon": epsilon or "–", "wanted": wanted}
+    return {**asdict(request), **amounts, "when": minute(request.when), "address": address}
 
 
 def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView], *, explain: bool) -> dict[str, Any]:
@@ -194,8 +192,8 @@ def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView
         with suppress(HushError):  # a whole release has its price alone; and a policy may have changed meanwhile
             explained = opened.curator(asker).explain(request.question, epsilon=request.epsilon, data=request.data)
             words = dict.fromkeys(explained.errors(), "known with the answer") | figures(explained)
-            shown["errors"] = [(visible(name), error) for name, error in words.items()]
-            shown["share"] = "" if explained.outlook is None else visible(str(explained.outlook))
+            shown["errors"] = words.items()
+            shown["share"] = "" if explained.outlook is None else str(explained.outlook)
     return shown
 
 

@@ -7,7 +7,6 @@ the dashboard has changed since, nothing is charged, and the new price is shown.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.accounting.events import event_from_json
 from hush.core import HushError, InvalidValueError
-from hush.core.format import figure, visible
+from hush.core.format import figure
 from hush.curator import together
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
@@ -77,16 +76,8 @@ async def dashboard_page(visit: Visit, error: HushError | None = None) -> Respon
             price = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: _price(curator, dashboard))
         except HushError as refusal:
             error = error or refusal
-    return await show(
-        visit,
-        "dashboard.html",
-        error=error,
-        data=dashboard.data,
-        dashboard=dashboard,
-        tiles=tiles,
-        price=price,
-        request_id=uuid.uuid4().hex,
-    )
+    values: dict[str, Any] = {"dashboard": dashboard, "tiles": tiles, "price": price}
+    return await show(visit, "dashboard.html", error=error, data=dashboard.data, **values)
 
 
 def _price(curator: Curator, dashboard: Dashboard) -> dict[str, Any]:
@@ -112,7 +103,7 @@ def _price(curator: Curator, dashboard: Dashboard) -> dict[str, Any]:
         "delta": figure(delta, exact=True) if delta else "",
         "apart": figure(apart, exact=True),
         "distinct": distinct,
-        "outlook": "" if outlook is None else visible(str(outlook)),
+        "outlook": "" if outlook is None else str(outlook),
         "fits": outlook is None or outlook.more > 0,
         "odds": odds(figure(epsilon, exact=True)),
     }
@@ -135,13 +126,13 @@ def _tiles(ledger: Ledger, dashboard: Dashboard, actor: Actor) -> list[dict[str,
 
 
 def _tile(tile: Tile, answer: Answer | None, charge: Release | None) -> dict[str, Any]:
-    names = [] if answer is None else [visible(column.name) for column in answer.columns]
+    names = [] if answer is None else [column.name for column in answer.columns]
     keys = 0 if answer is None else sum(not column.noisy for column in answer.columns)
     title = " and ".join(names[keys:]) + (f" by {' and '.join(names[:keys])}" if names[:keys] else "")
     return {
         "identity": tile.identity,
-        "title": title or visible(tile.question.split("\n", 1)[0]),
-        "question": visible(tile.question, lines=True),
+        "title": title or tile.question.split("\n", 1)[0],
+        "question": tile.question,
         "epsilon": tile.epsilon if answer is None else figure(answer.price.epsilon, exact=True),
         "receipt": 0 if charge is None else charge.number,
         "date": "" if charge is None else minute(charge.when),

@@ -7,7 +7,7 @@ Every release of a declared stream has an address that stays, ``/streams/NAME/20
 
 from __future__ import annotations
 
-import uuid
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +15,6 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError
-from hush.core.format import visible
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
 from hush.ledger.streams import StreamDeclaration
 from hush.server import streams
@@ -64,8 +63,7 @@ async def streams_page(
         visit,
         "streams.html",
         error=error,
-        streams=[_stream(view) for view in views],
-        owner=visit.who.owns,
+        streams=list(map(_stream, views)),
         known_data=names,
         prices=_PRICES,
         given=given | await visit.fields(),
@@ -77,19 +75,12 @@ def _stream(view: StreamView) -> dict[str, Any]:
     periods_left = view.periods - view.released if view.left is None else view.left
     to_come = [release for release in view.releases or () if release.state in {"planned", "due"}]
     released_periods = [release.period for release in view.releases or () if release.state == "made"]
-    return {
-        "name": view.name,
+    return asdict(view) | {
         "address": quote(view.name, safe=""),
         "own": view.pays == "once",
-        "data": visible(view.data),
-        "question": visible(view.question, lines=True),
-        "every": view.every,
         "price": f"ε {view.epsilon} {'a release' if view.pays == 'each release' else 'for all of it, paid once'}",
         "left": periods_left,
-        "ended": view.ended,
         "state": "ended" if view.ended else f"{periods_left} to come" if periods_left else "complete",
-        "released": view.released,
-        "receipt": view.receipt,
         "latest": released_periods[-1] if released_periods else "",
         "next": "" if view.ended or not to_come else minute(to_come[0].slot) + " UTC",
     }
@@ -147,8 +138,6 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
         releases=ordered[:_MOST_ROWS],
         words=_WORDS,
         further=max(len(ordered) - _MOST_ROWS, 0),
-        owner=visit.who.owns,
-        request_id=uuid.uuid4().hex,
         **nothing | values,
     )
 
