@@ -201,8 +201,7 @@ class RemoteCurator:
         body = {"event": event.to_json(), "note": note, "data": data, "request": request_id(request)}
         reply = self._service.post("/events", body)
         # exact: amounts travel as text, not as floats
-        epsilon, delta = (Fraction(reply["remaining"][name]) for name in ("epsilon", "delta"))
-        remaining = Money(epsilon=epsilon, delta=delta)
+        remaining = Money(**{name: Fraction(text) for name, text in reply["remaining"].items()})
         return Recorded(event=event, note=note, receipt=reply["receipt"], remaining=remaining)
 
     @property

@@ -41,7 +41,7 @@ from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
 from hush.server.pages.layout import data_set_named, show
-from hush.server.pages.tables import choices
+from hush.server.pages.tables import CONDITIONS, MEASURES
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit
 from hush.utility import posterior
@@ -91,7 +91,9 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         prices=json.dumps(script, ensure_ascii=False) if script else "",
         dummy="" if preview is None else _dummy(preview),
         examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
-        builders=list(map(choices, tables)),
+        tables=tables,
+        measures=MEASURES,
+        conditions=CONDITIONS,
         answer=None if tried is None else shown(tried),
         ask_first="" if ask_first is None else figure(ask_first, exact=True),
         reason=form["reason"],

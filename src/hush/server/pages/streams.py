@@ -30,15 +30,6 @@ _MOST_ROWS = 60
 _SERIES = 3
 """The number of releases from which on they are drawn over time."""
 _PRICES = (("epsilon", "each release"), ("total_epsilon", "all releases together"))
-_WORDS = {
-    "planned": "to come",
-    "due": "due: it is made soon",
-    "running": "being made",
-    "made": "released",
-    "failed": "failed; it stays charged",
-    "skipped": "skipped",
-    "ended": "not made: stopped before",
-}
 _FIELDS = ("name", "question", "amount", "price", "every", "first", "releases", "late", "readers", "data")
 
 
@@ -136,7 +127,6 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
         data=view.data,
         stream=_stream(view),
         releases=ordered[:_MOST_ROWS],
-        words=_WORDS,
         further=max(len(ordered) - _MOST_ROWS, 0),
         **nothing | values,
     )
