@@ -203,7 +203,7 @@ class LimitedProtocol(H11Protocol):
         status, reason = refusal.status_code, HTTPStatus(refusal.status_code).phrase.encode()
         events = (
             h11.Response(status_code=status, headers=refusal.raw_headers, reason=reason),
-            h11.Data(data=refusal.body),
+            h11.Data(data=bytes(refusal.body)),
             h11.EndOfMessage(),
         )
         with suppress(h11.LocalProtocolError):  # another response has begun already

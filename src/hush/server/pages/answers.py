@@ -138,12 +138,11 @@ def compared(first: Answer, second: Answer) -> list[dict[str, Any]]:
     ]
     pairs = [(column, other) for column in numbers[0] for other in numbers[1] if column.name == other.name]
     pairs = pairs or list(zip(*numbers, strict=False))
-    places = {tuple(others[name][row] for name in keys): row for row in range(len(second))}
-    shared = [
-        (key, row, places[key])
-        for row, key in enumerate(tuple(keys[name][row] for name in keys) for row in range(len(first)))
-        if key in places
-    ]
+    rows, places = (
+        {tuple(columns[name][row] for name in keys): row for row in range(len(answer))}
+        for columns, answer in ((keys, first), (others, second))
+    )
+    shared = [(key, row, places[key]) for key, row in rows.items() if key in places]
     return [
         {
             "names": list(dict.fromkeys((column.name, other.name))),

@@ -30,7 +30,7 @@ from hush.server.api import attached, number_in
 from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.pages.answers import kind_of
-from hush.server.pages.layout import account_view, minute, show
+from hush.server.pages.layout import account_view, amount, minute, show
 from hush.server.routes import ANALYST, OWNER, SIGNED_IN, Routes, Visit
 from hush.server.service import OpenPolicy
 
@@ -100,37 +100,23 @@ def csv_file(rows: Sequence[Mapping[str, Any]], names: Sequence[str], file: str)
 @ROUTES.page("GET /receipts/{number}", ANALYST)
 async def receipt_page(visit: Visit) -> Response:
     """Show one charge: its question, its events, its price in each account, and its place in the ledger."""
-    receipt = await visit.receipt(number_in(visit))
-    release = _charge(receipt) | {name: receipt[name] for name in ("hash", "events", "request")}
-    names = ["everybody's budget", f"{release['analyst']}'s budget"]
-    prices = [
-        {"whose": name, **{unit: _figure(price.get(unit)) for unit in ("epsilon", "delta", "loss")}}
-        for name, price in zip(names, receipt["price"], strict=False)
-    ]
-    return await show(visit, "receipt.html", data=receipt["data"], release=release, price=prices)
+    release = _charge(await visit.receipt(number_in(visit)))
+    return await show(visit, "receipt.html", data=release["data"], release=release)
 
 
 def _charge(charge: dict[str, Any]) -> dict[str, Any]:
+    """Return a charge as pages show it."""
     share = charge["shares"].get(charge["of"], {})
-    return {
-        "number": charge["number"],
+    return charge | {
         "when": minute(charge["when"]),
-        "data": charge["data"],
-        "analyst": charge["analyst"],
-        "question": charge["question"],
-        "epsilon": _figure(charge["epsilon"]),
+        "epsilon": amount(charge["epsilon"]),
         "share": percent(share["took"], taken=True) if share else "nothing",
         "of": charge["of"] + (f" of ε {figure(exact(share['epsilon'], 'epsilon'))}" if share else ""),
         "left": percent(share["left"]) if share else "",
         "part": share.get("took", 0.0),
-        "outcome": charge["outcome"],
         "kind": kind_of(charge["question"]),
         "reason": charge["reason"] or "",
     }
-
-
-def _figure(amount: str | None) -> str:
-    return "–" if amount in {None, "infinite"} else figure(Fraction(str(amount)))
 
 
 # requests
@@ -171,7 +157,8 @@ def _look(opened: OpenPolicy, who: Person, pages: Mapping[str, str]) -> dict[str
 
 def _shown(request: ParkedQuestion, pages: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     epsilon, wanted = (
-        "" if amount is None else figure(Fraction(amount), exact=True) for amount in (request.epsilon, request.wanted)
+        "" if epsilon is None else figure(Fraction(epsilon), exact=True)
+        for epsilon in (request.epsilon, request.wanted)
     )
     query = {"q": request.question, "data": request.data, "epsilon": epsilon}
     address = f"/ask?{urlencode(query)}"

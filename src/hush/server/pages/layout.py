@@ -10,6 +10,7 @@ import json
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def _templates() -> jinja2.Environment:
     )
     templates.filters |= {
         "exact": escape,
+        "amount": amount,
         "counted": counted,
         "minute": minute,
         "day": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
@@ -192,6 +194,11 @@ async def data_set_named(visit: Visit, name: str) -> dict[str, Any] | None:
     """Return a data set of a person by its name, else their first one."""
     data_sets = await visit.data_sets()
     return next((data_set for data_set in data_sets if data_set["name"] == name), next(iter(data_sets), None))
+
+
+def amount(text: str | None) -> str:
+    """Return an amount of the ledger with few digits; a dash where there is none."""
+    return "–" if text in {None, "infinite"} else figure(Fraction(str(text)))
 
 
 def minute(when: str) -> str:

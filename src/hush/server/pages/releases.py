@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -26,9 +26,9 @@ from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.model_release import MODELS
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 from hush.learn.linear import LinearModel
-from hush.learn.model import Classifier, Model
+from hush.learn.model import Classifier
 from hush.learn.regression import AdditiveModel
-from hush.learn.schema import ModelColumn, ModelSchema
+from hush.learn.schema import ModelColumn
 from hush.report.columns import shown_error
 from hush.server.api import attached, number_in, whole
 from hush.server.errors import UnknownPlaceError
@@ -234,30 +234,37 @@ def _example(data_set: dict[str, Any] | None, kind: str) -> str:
 # a fitted model
 
 
-def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the parts of a model beside its explanation, with the prediction that the query asks for."""
-    fields = _fields(model, query)
+def _drawn_model(model: Any, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parts of a model beside its explanation, with the prediction that the query asks for.
+
+    An additive model has a curve for each column; of several classes, those of the one that the query names are drawn.
+    """
+    columns = model._schema().columns if hasattr(model, "predict") else ()  # noqa: SLF001 - of one family
+    fields = [(column, query.get(_PREFIX + column.name, "")[:100]) for column in columns]
     prediction, problem = "", None
     if any(name.startswith(_PREFIX) for name in query):
         try:
-            prediction = predicted(model, {name: query.get(_PREFIX + name, "") for name, *_ in fields})
+            prediction = _predicted(model, fields)
         except HushError as error:
             problem = problem_of(error)
-    curves, classes, chosen = _curves(model, query.get("class", ""))
+    additive = isinstance(model, AdditiveModel)
+    several = additive and len(model.intercept_) > 1 and isinstance(model, Classifier)
+    classes = [str(name) for name in model.classes_] if several else []
+    fit = classes.index(query.get("class", "")) if query.get("class") in classes else 0
     return {
         "coefficients": model.summary().coefficients if isinstance(model, LinearModel) else [],
-        "curves": curves,
+        "curves": [model.shape(column.name, fit=fit).chart().bare for column in columns] if additive else [],
         "classes": classes,
-        "chosen": chosen,
+        "chosen": classes[fit] if classes else "",
         "fields": fields,
         "prediction": prediction,
         "problem": problem,
     }
 
 
-def predicted(model: Any, values: Mapping[str, str]) -> str:
+def _predicted(model: Any, fields: Sequence[tuple[ModelColumn, str]]) -> str:
     """Return the prediction for one made-up row, with values as written in a form; an empty one is missing."""
-    row = {column.name: [_value(column, values.get(column.name, "").strip())] for column in _schema(model).columns}
+    row = {column.name: [_value(column, text.strip())] for column, text in fields}
     if isinstance(model, Classifier):
         chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it
         return ", ".join(f"{name}: {100 * chance:.3g} %" for name, chance in zip(model.classes_, chances, strict=True))
@@ -281,30 +288,3 @@ def _value(column: ModelColumn, text: str) -> Any:
     except ValueError:
         allowed = "a date such as 2025-01-31" if column.unit else "a number"
         raise InvalidValueError(column.name, got=text, allowed=allowed) from None
-
-
-def _schema(model: Model) -> ModelSchema:
-    return model._schema()  # noqa: SLF001 - of one family
-
-
-def _fields(model: Any, query: Mapping[str, str]) -> list[tuple[str, list[str], str, str]]:
-    """Return the fields of the form: name, values to choose from, a note, and the text given."""
-    if not hasattr(model, "predict"):
-        return []
-    fields = []
-    for column in _schema(model).columns:
-        choices = [] if column.values is None else [str(value) for value in column.values]
-        note = f"{figure(column.lower)} – {figure(column.upper)}" if column.values is None and not column.unit else ""
-        fields.append((column.name, choices, note, query.get(_PREFIX + column.name, "")[:100]))
-    return fields
-
-
-def _curves(model: Model, wanted: str) -> tuple[list[str], list[str], str]:
-    """Return the curves of a model's effects as pictures, its classes where each has curves, and the one drawn."""
-    if not isinstance(model, AdditiveModel):
-        return [], [], ""
-    fits = len(model.intercept_)
-    classes = [str(name) for name in model.classes_] if isinstance(model, Classifier) and fits > 1 else []
-    fit = classes.index(wanted) if wanted in classes else 0
-    pictures = [model.shape(column.name, fit=fit).chart().bare for column in _schema(model).columns]
-    return pictures, classes, classes[fit] if classes else ""

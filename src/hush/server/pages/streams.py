@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
-from hush.ledger.streams import StreamDeclaration
 from hush.server import streams
 from hush.server.api import number_of, whole
 from hush.server.errors import UnknownPlaceError
@@ -153,18 +152,18 @@ async def change(visit: Visit) -> Response:
 # declarations
 
 
-async def _declaration(visit: Visit) -> StreamDeclaration:
+async def _declaration(visit: Visit) -> dict[str, Any]:
+    """Return the terms of a declaration in the form."""
     form = await visit.fields()
     given = {name: form[name].strip() for name in _FIELDS}
     readers, price = given["readers"], given["price"] if given["price"] in dict(_PRICES) else "epsilon"
     names = [name.strip() for name in readers.split(",") if name.strip()]
-    terms = {name: given[name] for name in ("name", "question", "every", "first", "data")} | {
+    return {name: given[name] for name in ("name", "question", "every", "first", "data")} | {
         price: given["amount"],
         "releases": whole(given["releases"], "releases"),
         "late": given["late"] != "skip",
         "readers": readers if readers in {"analysts", "public"} else names,
     }
-    return await streams.declaration_of(visit, terms)
 
 
 @ROUTES.page("POST /streams/declared/explain", OWNER, refused=streams_page)

@@ -110,7 +110,7 @@ def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
 
 
 def _column(table: Mapping[str, Any], place: str) -> dict[str, Any] | None:
-    return dict(enumerate(table["columns"])).get(number_of(place))
+    return next((column for index, column in enumerate(table["columns"]) if index == number_of(place)), None)
 
 
 def _literal(kind: str, value: str) -> str:
