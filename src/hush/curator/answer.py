@@ -230,7 +230,7 @@ class Answer:
         """
         from hush.report.pictures import picture
 
-        return picture(self.columns, subtitle=self.subtitle(), title=title, column=column).chart()
+        return picture(self.columns, subtitle=self.subtitle(), title=title, column=column)
 
     plot = chart
 
@@ -284,7 +284,7 @@ class Answer:
         from hush.report.pictures import picture
 
         drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
-        return {**drawn.chart()._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
+        return {**drawn._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
         return tables.Terminal(columns=self.columns, notes=self.brief_notes())

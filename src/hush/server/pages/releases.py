@@ -309,5 +309,5 @@ def _curves(model: Model, wanted: str) -> tuple[list[str], list[str], str]:
     fits = len(model.intercept_)
     classes = [str(name) for name in model.classes_] if isinstance(model, Classifier) and fits > 1 else []
     fit = classes.index(wanted) if wanted in classes else 0
-    pictures = [model.shape(column.name, fit=fit).chart().bare for column in _schema(model).columns]
+    pictures = [model.shape(column.name, fit=fit).chart().page() for column in _schema(model).columns]
     return pictures, classes, classes[fit] if classes else ""
