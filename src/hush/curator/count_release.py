@@ -71,18 +71,14 @@ class MarginalExplanation(ReleaseExplanation):
         """Return the half-width of every cell, by table."""
         return {columns: self.plan.error(columns, self.confidence) for columns in self.plan.workload}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            **self._price_json(),
-            "noise": self.plan.law,
-            "tables": [
-                {"columns": list(columns), "cells": self.coding.domain.cells(columns), "error": error}
-                for columns, error in self.errors().items()
-            ],
-            "confidence": self.confidence,
-            "caveats": list(self.caveats),
-        }
+    def details(self) -> dict[str, Any]:
+        """Return the noise, and each table with its half-width."""
+        cells = self.coding.domain.cells
+        tables = [
+            {"columns": list(columns), "cells": cells(columns), "error": error}
+            for columns, error in self.errors().items()
+        ]
+        return {"noise": self.plan.law, "tables": tables, "confidence": self.confidence}
 
     def facts(self) -> list[Fact]:
         """Return the price, then the half-widths of twenty tables."""
@@ -309,17 +305,10 @@ class RangeExplanation(ReleaseExplanation):
         # the variance of a sum of cells is the sum of their covariances
         return {name: certain * float(covariance[:n, :n].sum()) ** 0.5 for name, n in lengths.items()}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            **self._price_json(),
-            "noise": self.plan.price.law,
-            "column": self.column.name,
-            "cells": self.plan.cells,
-            "errors": self.errors(),
-            "confidence": self.confidence,
-            "caveats": list(self.caveats),
-        }
+    def details(self) -> dict[str, Any]:
+        """Return the noise, the column, and the half-widths."""
+        column = {"column": self.column.name, "cells": self.plan.cells}
+        return {"noise": self.plan.price.law, **column, "errors": self.errors(), "confidence": self.confidence}
 
     def facts(self) -> list[Fact]:
         """Return the price, then the half-widths."""

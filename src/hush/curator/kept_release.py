@@ -201,22 +201,24 @@ class ReleaseExplanation(Headed):
         """The share that the release would take of the budget that binds."""
         return self.rows.accounts.outlook(self.events)
 
-    def _price_json(self) -> dict[str, Any]:
-        outlook = self.outlook
-        return {"price": self.price.to_json(), "budget": None if outlook is None else outlook.to_json()}
+    def details(self) -> dict[str, Any]:
+        """Return the fields that this kind of release adds to the JSON."""
+        return {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        budget = None if (outlook := self.outlook) is None else outlook.to_json()
+        return {"price": self.price.to_json(), "budget": budget, **self.details(), "caveats": list(self.caveats)}
 
     def facts(self) -> list[Fact]:
         """Return the price, then the expected errors."""
         return [Fact(words=str(self.price))]
 
-    def lines(self) -> list[str]:
-        """Return the facts line by line."""
-        price, *errors = self.facts()
-        return [str(price), *(f"  {error}" for error in errors)]
-
     def __str__(self) -> str:
-        budget = [] if (outlook := self.outlook) is None else [f"  budget: {outlook}"]
-        return "\n".join([*self.lines(), *budget, *(f"  note: {caveat}" for caveat in self.caveats)])
+        price, *errors = self.facts()
+        budget = [] if (outlook := self.outlook) is None else [f"budget: {outlook}"]
+        details = [*map(str, errors), *budget, *(f"note: {caveat}" for caveat in self.caveats)]
+        return "\n".join([str(price), *(f"  {line}" for line in details)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -76,15 +76,9 @@ class FitExplanation(ReleaseExplanation):
         """The event that an accountant would charge."""
         return self.events[0]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "model": self.model.kind,
-            **self._price_json(),
-            "event": self.event.to_json(),
-            "expected": self.model.explain(),
-            "caveats": list(self.caveats),
-        }
+    def details(self) -> dict[str, Any]:
+        """Return the kind of model, its event, and its expected noise."""
+        return {"model": self.model.kind, "event": self.event.to_json(), "expected": self.model.explain()}
 
     def facts(self) -> list[Fact]:
         """Return the price, then the noise in words."""

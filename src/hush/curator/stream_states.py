@@ -103,12 +103,11 @@ class StateFiles:
 
     def commit(self, name: str, prepared: Path | bytes, suffix: str = ".stream") -> None:
         """Replace a stream's state by a prepared one: a rename, which takes the same time for every size."""
-        if self._place is None or isinstance(prepared, bytes):
-            assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
+        if isinstance(prepared, bytes):
             self._memory[name + suffix] = prepared
-            return
-        prepared.replace(self._place / f"{name}{suffix}")
-        sync_directory(self._place)
+        else:
+            prepared.replace(prepared.with_name(name + suffix))
+            sync_directory(prepared.parent)
 
     @staticmethod
     def discard(prepared: Path | bytes) -> None:

@@ -105,17 +105,6 @@ class _TotalsQuestion:
     """The names and codes of the released columns, as plain JSON values."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PlannedTotals:
-    """Running totals that could be created. Nothing was read or charged."""
-
-    asked: _TotalsQuestion
-    plan: StreamPlan
-    definition: dict[str, Any]
-    """As it is written down, before it has a name, a key for units, a request and a receipt."""
-    caveats: tuple[str, ...]
-
-
 def own_views(files: StateFiles) -> list[StreamView]:
     """Return an analyst's running totals."""
     return [_view(read_state(files, name)) for name in files.names()]
@@ -147,8 +136,7 @@ class Streams:
     @takes(TotalsTerms)
     def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Return the price of `create` and the errors of days, weeks and totals. Spends nothing."""
-        planned = self._planned(terms)
-        definition, plan = planned.definition, planned.plan
+        _, plan, definition, caveats = self._planned(terms)
         window, width = _WINDOWS[definition["every"]]
         last, step = definition["periods"], float(Fraction(definition["step"]))
         return {
@@ -160,7 +148,7 @@ class Streams:
                 "total": step * plan.total_error(last),
             },
             "confidence": plan.confidence,
-            "caveats": list(planned.caveats),
+            "caveats": caveats,
         }
 
     @takes(TotalsOrder)
@@ -168,11 +156,9 @@ class Streams:
         """Make a stream and charge its whole life."""
         name, request = order.name, order.request
         _check_name(name)
-        planned = self._planned(order)
-        asked, plan = planned.asked, planned.plan
+        totals, plan, definition, _ = self._planned(order)
+        public = definition | {"name": name, "request": request}
         unit_key = sealed(secrets.token_bytes(16), name.encode()).hex()
-        definition = planned.definition | {"name": name, "unit_key": unit_key, "request": request}
-        public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
             if name in self._files.names():
@@ -188,7 +174,7 @@ class Streams:
             text = f"STREAM {name!r} of {plan.periods} periods: {order.question}"
             charged = charge(
                 self._session,
-                asked.data_set,
+                totals.data_set,
                 plan.events,
                 text=text,
                 request=request,
@@ -204,11 +190,11 @@ class Streams:
                 )
 
             def begin() -> str:
-                state = StreamState(
-                    definition | {"receipt": receipt}, RunningTotals.begin(plan, asked.size), Seen.nothing()
-                )
+                paid = public | {"receipt": receipt}
+                stream = RunningTotals.begin(plan, totals.size)
+                state = StreamState(paid | {"unit_key": unit_key}, stream, Seen.nothing())
                 self._files.commit(name, self._files.prepare(name, state.to_bytes()))
-                return json.dumps(public | {"receipt": receipt})
+                return json.dumps(paid)
 
             # the state is written before the charge counts as answered: an answered stream has been there
             publish(self._session, charged, begin, str.encode)
@@ -225,8 +211,11 @@ class Streams:
         names = ", ".join(self.names()) or "none yet"
         raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
-    def _planned(self, terms: TotalsTerms) -> _PlannedTotals:
-        """Plan running totals: how many rows of a unit count, which periods there are, and the noise of all of them."""
+    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, StreamPlan, dict[str, Any], list[str]]:
+        """Return the question, the noise of all periods, the definition that is written down, and the caveats.
+
+        The definition has no name, key for units, request and receipt yet. Nothing is read or charged.
+        """
         totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
         price, bought = price_of(accounts, terms.epsilon)
@@ -279,7 +268,7 @@ class Streams:
         if limits.units is not Units.COLUMN:
             caveats.append("rows are units here, so the table may only grow")
         caveats.append(gaussian_price(accounts.delta))
-        return _PlannedTotals(asked=totals, plan=plan, definition=definition, caveats=tuple(caveats))
+        return totals, plan, definition, caveats
 
 
 def _periods(horizon: object, every: str) -> int:

@@ -64,15 +64,10 @@ class SyntheticExplanation(ReleaseExplanation):
             deviations["certificate"] = plan.deviation(plan.score_parameter(plan.settings.certificate, pairs))
         return deviations
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            **self._price_json(),
-            "noise": self.plan.price.law,
-            "columns": {column.name: column.size for column in self.coding.columns},
-            "deviations": self.errors(),
-            "caveats": list(self.caveats),
-        }
+    def details(self) -> dict[str, Any]:
+        """Return the noise, the sizes of the columns, and the deviations."""
+        columns = {column.name: column.size for column in self.coding.columns}
+        return {"noise": self.plan.price.law, "columns": columns, "deviations": self.errors()}
 
     def facts(self) -> list[Fact]:
         """Return the price, then the noise of each column's counts and of the certificate."""
