@@ -28,8 +28,6 @@ from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
     from hush.ledger import Release
-    from hush.query.answers.plan import ComposedPlan
-    from hush.query.plan import Plan
 
 _LIMITS = ("lower", "upper")
 """The fields of a column that limit its truth; absent where no limit is known, and in answers of older versions."""
@@ -43,11 +41,6 @@ class Money:
     delta: Fraction
     items: tuple[tuple[str, Fraction, Fraction], ...] = ()
     """(name, ε, δ) for each item of a price."""
-
-    @classmethod
-    def of(cls, plan: Plan | ComposedPlan) -> Money:
-        """Return the price of a plan."""
-        return cls(epsilon=plan.epsilon, delta=plan.delta, items=tuple(plan.items))
 
     @classmethod
     def single(cls, purpose: str, epsilon: Fraction) -> Money:

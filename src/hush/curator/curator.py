@@ -86,14 +86,16 @@ class Curator:
         self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
     ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
-        return pipeline.parse(self.session, QuestionTerms(question, parameters, data=data, dialect=dialect))[:2]
+        with self.session.in_use():
+            return pipeline.parse(self.session, QuestionTerms(question, parameters, data=data, dialect=dialect))[:2]
 
     @takes(QuestionTerms)
     def plan(self, terms: QuestionTerms) -> PlannedQuestion:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
-        data_set, parsed, terms = pipeline.parse(self.session, terms)
-        accounts = self.session.accounts(data_set.schema.data)
-        return PlannedQuestion(data_set, pipeline.plan(parsed, data_set, accounts, terms))
+        with self.session.in_use():
+            data_set, parsed, terms = pipeline.parse(self.session, terms)
+            accounts = self.session.accounts(data_set.schema.data)
+            return PlannedQuestion(data_set, pipeline.plan(parsed, data_set, accounts, terms))
 
     def at_prices(
         self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any

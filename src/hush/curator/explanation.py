@@ -49,7 +49,7 @@ class Explanation(ToldInLines):
     @property
     def price(self) -> Money:
         """The price, item by item."""
-        return Money.of(self.plan)
+        return Money(epsilon=self.plan.epsilon, delta=self.plan.delta, items=tuple(self.plan.items))
 
     @property
     def events(self) -> tuple[Event, ...]:

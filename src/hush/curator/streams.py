@@ -211,7 +211,7 @@ class Streams:
         names = ", ".join(self.names()) or "none yet"
         raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
-    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, StreamPlan, dict[str, Any], list[str]]:
+    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, StreamPlan, dict[str, Any], builtins.list[str]]:
         """Return the question, the noise of all periods, the definition that is written down, and the caveats.
 
         The definition has no name, key for units, request and receipt yet. Nothing is read or charged.
@@ -285,7 +285,8 @@ def _periods(horizon: object, every: str) -> int:
 
 def parse_totals(session: AnalystSession, question: str, data: str | None) -> _TotalsQuestion:
     """Return the question of running totals: one COUNT(*) or SUM by a time column and public keys."""
-    data_set, query, _ = parse(session, QuestionTerms(question, data=data))
+    with session.in_use():
+        data_set, query, _ = parse(session, QuestionTerms(question, data=data))
     if isinstance(query, Composed):
         raise QuestionError("A stream is one question about rows.", "Compute from what it releases instead.")
     if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
