@@ -1,23 +1,18 @@
 """Declared streams: their price, their declaration, their releases at their dates, and the view of their readers.
 
-Charges are paid from what was set aside (`hush.ledger.streams` has the reasoning). `hush.curator.streams` has the
-states of a stream.
+Charges are paid from what was set aside (`hush.ledger.streams` has the reasoning).
 
 **When a release appears.** It is charged at its slot, or as soon as a worker looks after it: that depends on no row.
 How long it computes does, so its outcome, an answer or a failure, is recorded at public moments alone: `TICK`,
-2·`TICK`, 4·`TICK`, … seconds after the charge (a service has its own slots, `hush.server.questions`). Of a failure
-readers see that it failed, and nothing else; it stays charged.
+2·`TICK`, 4·`TICK`, … seconds after the charge (a service has its own slots, `hush.server.questions`).
 
 **Noise for the plan.** Where the price is said for all releases together, noise is chosen for all of them: the ρ of k
 releases with Gaussian noise adds up, so each errs √k times as much as one alone, where Laplace noise would err k times.
+Mechanisms are chosen by the account as it was when the stream was declared, so raising a budget changes no release. If
+the policy has changed so much that a release would do something else than was declared, it is refused.
 
-**The same noise every time.** Mechanisms are chosen by the account as it was when the stream was declared, so raising a
-budget changes no release. If the policy has changed so much that a release would do something else than was declared,
-it is refused and nothing is charged: the price was for what was declared.
-
-**Reading.** A release is read by the stream's name and its period, and is for ever the same; ``latest`` is the newest
-that was made, and ``all`` one table of all of them. Who may read was declared with it. What somebody may not read is
-not there for them: both read alike. All that is shown depends on the ledger alone.
+**Reading.** A release is read by the stream's name and its period, and is for ever the same. What somebody may not read
+is not there for them: both read alike. All that is shown depends on the ledger alone.
 """
 
 from __future__ import annotations

@@ -6,28 +6,23 @@
        (one plan, durable)                   │            └ once; the same for ever, with a receipt
                                              └► failed, or skipped            stopped: from any state, for ever
 
-*   **Each release anew** (``pays`` is "each release"): an owner declares any question with a schedule, in the policy or
-    by ``hush stream declare``. The price of all releases is set aside of the data set's budget; each is charged from it
-    at its date, by ``hush serve`` or ``hush stream run``. `hush.ledger.streams` has the argument why what is set aside
-    and what is spent never grow beyond what was declared. The owner declares, runs and stops; readers, who were
-    declared too, only read. `hush.curator.declared_streams` is the owner's side.
+*   **Each release anew** (``pays`` is "each release"): an owner declares any question with a schedule, and the price of
+    all releases is set aside (`hush.ledger.streams`). Readers, who were declared too, only read
+    (`hush.curator.declared_streams`).
 *   **Running totals** (``pays`` is "once"): an analyst creates a count or sum by day and is charged once for its whole
     life. The noise of all periods is chosen together: the noise of days does not add up in totals
-    (`hush.synth.streams`). Its analyst creates, advances, reads and stops it; nobody else sees it.
-    This module is about these.
+    (`hush.synth.streams`). Nobody else sees it. This module is about these.
 
 A name is looked for among one's own running totals first, then among the declared streams that one may read.
 
-**Running totals.** ``create`` charges the price and writes the stream's definition; ``advance`` releases every period
-that is over and was not released yet. Rows that come late count in the period that is open when they arrive.
-
-What a stream remembers lies beside the ledger (`hush.curator.stream_states`). Of two who advance a stream at once one
-is first; what the other measured is thrown away.
+``create`` charges the price and writes the stream's definition; ``advance`` releases every period that is over and was
+not released yet. Rows that come late count in the period that is open when they arrive. What a stream remembers lies
+beside the ledger (`hush.curator.stream_states`). Of two who advance a stream at once one is first; what the other
+measured is thrown away.
 
 **The policy of its day.** The noise was chosen for what one unit could add when the stream was made. So all that
-decides this is written down with the definition, each part as a fingerprint (`_terms`): bounds, values, units,
-neighbours, limits, where the rows are, and the price of the noise. `advance` compares it before any row is read, and
-refuses if a part differs. Released numbers are shown from the definition alone, under any policy.
+decides this is written down with the definition, each part as a fingerprint (`_terms`). `advance` compares it before
+any row is read, and refuses if a part differs. Released numbers are shown from the definition alone.
 """
 
 from __future__ import annotations
@@ -422,31 +417,31 @@ class StreamRelease:
         """The receipt of the charge."""
         return str(self._state().definition["receipt"])
 
-    def advance(self, through: object = None, *, parts: int | None = None) -> int:
+    def advance(self, through: object = None) -> int:
         """Release all periods that are over and were not released; return how many there are now.
 
-        They are released in parts of bounded work. Each part is durable when it is done, so a call that is interrupted
-        is taken up by the next one.
+        ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
+        by the clock (UTC).
+        """
+        while self.advance_part(through):
+            pass
+        return self.released
 
-        Parameters
-        ----------
-        through
-            The last period to be released, as a date or whole number; by default the last one that is over, by the
-            clock (UTC).
-        parts
-            How many parts to release at most now; all, if it is not said.
+    def advance_part(self, through: object = None) -> bool:
+        """Release a part of bounded work of what `advance` would release; return whether there was anything.
+
+        A part is durable when it is done, so what is interrupted is taken up by the next call.
         """
         with self._session.in_use():
-            while True:
-                state = self._state()
-                if state.definition["ended"]:
-                    raise StreamError(f"The stream {self.name!r} has ended.")
-                totals = self._asked(state)
-                last = self._last(totals, state.definition, through)
-                if last <= state.stream.released or parts == 0:
-                    return state.stream.released
-                if self._release(totals, state, last) and parts is not None:
-                    parts -= 1
+            state = self._state()
+            if state.definition["ended"]:
+                raise StreamError(f"The stream {self.name!r} has ended.")
+            totals = self._asked(state)
+            last = self._last(totals, state.definition, through)
+            if last <= state.stream.released:
+                return False
+            self._release(totals, state, last)
+            return True
 
     def due(self, through: object = None) -> int:
         """Return how many periods `advance` would release now."""
@@ -462,23 +457,22 @@ class StreamRelease:
             f"What was released stays readable. Or stop it, hush stream stop {self.name}, and make another under "
             "another name. Nothing was read and nothing was charged."
         )
-        if "terms" not in definition:
+        totals = parse_totals(self._session, definition["question"], definition["data"])
+        initial, now = definition.get("terms"), _terms(totals, state.stream.plan, definition["cap"])
+        if initial is None:
             raise StreamError(
                 f"The stream {self.name!r} was made by an earlier version of hush, which did not write down the policy "
                 f"that its noise was chosen for. So it cannot go on. {hint}"
             )
-        totals = parse_totals(self._session, definition["question"], definition["data"])
-        initial_terms, now = definition["terms"], _terms(totals, state.stream.plan, definition["cap"])
-        parts = sorted(term for term in initial_terms.keys() | now.keys() if initial_terms.get(term) != now.get(term))
-        if parts:
+        if parts := sorted(term for term in initial.keys() | now.keys() if initial.get(term) != now.get(term)):
             raise StreamError(
                 f"The policy has changed since the stream {self.name!r} was made: {', '.join(parts)}. Its noise was "
                 f"chosen and paid for as they were. Take back the change to go on with it. {hint}"
             )
         return totals
 
-    def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> bool:
-        """Measure the next part of the periods up to ``last``, and release it; False if another caller was first."""
+    def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> None:
+        """Measure the next part of the periods up to ``last``, and release it, unless another caller was first."""
         self._session.ledger.check_room()  # the state grows: a quota of the disk holds for it too
         context, first = self.name.encode(), before.stream.released
         unit_key = unsealed(bytes.fromhex(before.definition["unit_key"]), context)
@@ -505,13 +499,11 @@ class StreamRelease:
             begun = publish(self._session, None, measure, None, work)
             with self._files.locked(self.name):
                 now = self._state()
-                # another caller was first: nobody has seen this measurement, so it can be thrown away
-                if now.definition["ended"] or not now.stream.released == begun == first:
-                    return False
-                self._files.commit(self.name, state_files[0])
-                # after the state: a mark ahead of it would make a good state look like an old copy
-                self._files.mark(self.name, ".released", str(last))
-                return True
+                # else another caller was first: nobody has seen this measurement, so it can be thrown away
+                if not now.definition["ended"] and now.stream.released == begun == first:
+                    self._files.commit(self.name, state_files[0])
+                    # after the state: a mark ahead of it would make a good state look like an old copy
+                    self._files.mark(self.name, ".released", str(last))
         finally:
             for prepared in state_files:
                 self._files.discard(prepared)

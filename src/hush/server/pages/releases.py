@@ -116,7 +116,7 @@ async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str
         head = f"{explained['periods']:,} periods for ε {explained['price']['epsilon']}"
         return {"head": head, "rows": rows, "notes": explained["caveats"], "odds": odds(terms["epsilon"])}
     explanation = await visit.explain_release(kind, terms)
-    price, *facts = explanation.facts()
+    price, *facts = explanation.facts
     rows = [(visible(fact.label), visible(fact.told(_rounded))) for fact in facts]
     if (outlook := explanation.outlook) is not None:
         rows.append(("budget", visible(str(outlook))))
