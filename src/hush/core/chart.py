@@ -14,13 +14,6 @@ sheet inside, for notebooks and files.
 
 Texts are escaped, and control characters in them are shown as escapes: a key is any text of a row.
 
->>> chart = Chart(width=100, height=40, title="a title")
->>> chart.text(5, 20, "<b>", "title")
->>> "&lt;b&gt;" in chart.page() and "style" not in chart.page()
-True
->>> "<style>" in chart.svg
-True
-
 Ticks of an axis are multiples of 1, 2 or 5 times a power of ten, or whole days, weeks, months and years.
 
 >>> number_ticks(0, 1943, about=5)

@@ -125,12 +125,7 @@ class Plot:
         return self.labels(1)
 
     def extent(self) -> tuple[float, float]:
-        """Return the least and the greatest number that the axis has to show: of points that say something, if any.
-
-        >>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 2), errors=(3.0, 900.0))
-        >>> plot([AnswerColumn(name="k", kind=Kind.TEXT, values=("a", "b")), n]).extent()
-        (25.0, 31.0)
-        """
+        """Return the least and the greatest number that the axis has to show: of points that say something, if any."""
         telling = [point for point in self.points if point.tells] or self.points
         ends = [end for point in telling for end in (*point.reach, point.end)]
         return min(ends, default=0.0), max(ends, default=1.0)

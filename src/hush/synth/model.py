@@ -167,22 +167,12 @@ def choose(
     powers: Sequence[float] = POWERS,
     least: float = 0.0,
 ) -> Graph:
-    """Return the graph with the largest gain.
+    """Return the graph with the largest gain, whose cliques have at most ``limit`` cells.
 
-    Parameters
-    ----------
-    scores
-        By how many rows each pair errs, as far as is known.
-    noise
-        The mean size of the noise on a count that takes all of what is to be spent on measuring.
-    power
-        2/3 for Gaussian and 1/2 for Laplace noise.
-    limit
-        How many cells a clique may have.
-    powers
-        Pairs are also taken in the order of their scores over these powers of their cells.
-    least
-        Pairs with smaller scores are not joined.
+    ``scores`` say by how many rows each pair errs, as far as is known; pairs with scores of ``least`` or less are not
+    joined. ``noise`` is the mean size of the noise on a count that takes all of what is to be spent on measuring, and
+    ``power`` is 2/3 for Gaussian and 1/2 for Laplace noise. Pairs are also taken in the order of their scores over the
+    ``powers`` of their cells.
     """
     cells = {pair: sizes[pair[0]] * sizes[pair[1]] for pair in scores}
     best: Graph | None = None
