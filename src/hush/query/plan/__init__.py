@@ -276,11 +276,15 @@ _ZERO = Fraction(0)
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
-    form = _form(plan, output)
+    form, factors = _form(plan, output), {}
     if form is None:
         return None
-    factors = {index: factor for index, factor in form.items() if index is not None and factor}
-    return None if any(abs(factor) > _LARGEST_FACTOR for factor in factors.values()) else factors
+    for index, factor in form.items():
+        if abs(factor) > _LARGEST_FACTOR and index is not None:
+            return None
+        if factor and index is not None:
+            factors[index] = factor
+    return factors
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:

@@ -179,9 +179,13 @@ def finite_values(type_: Type, limit: float = MAX_KEYS) -> Sequence[Value] | Non
 
 def domains(keys: tuple[Named, ...], relation: Relation, most: float = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    lists = [_domain(expression, relation, most) for _, expression in keys]
-    public = tuple(domain for domain in lists if domain is not None)
-    return public if len(public) == len(lists) and most_keys(public) <= most else None
+    public: list[Domain] = []
+    for _, expression in keys:
+        domain = _domain(expression, relation, most)
+        if domain is None:
+            return None
+        public.append(domain)
+    return tuple(public) if most_keys(public) <= most else None
 
 
 def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Expression]], int] | None = None) -> int:

@@ -391,14 +391,14 @@ def _noises(
     if not rho or not laplace or (single and not preferred):
         return tuple(laplace), False
     gaussian: list[Noise] = []
-    errors: list[tuple[float, ...]] = []
+    of_laplace, of_gaussian = [], []
     for pure, weight, share in zip(laplace, weights, shares(weights, 1 / 2), strict=True):
         step, numbers = pure.law.sensitivity, len(pure.statistics)
         normal = GroupedGaussian.for_rho(share * rho, sensitivity=step, contribution=contribution, numbers=numbers)
         gaussian.append(replace(pure, law=normal, epsilon=share * epsilon))
-        errors.append(tuple(float(weight) * law.variance / step / step for law in (pure.law, normal)))
-    of_laplace, of_gaussian = map(math.fsum, zip(*errors, strict=True))
-    better = preferred or of_gaussian < of_laplace
+        of_laplace.append(float(weight) * pure.law.variance / step / step)
+        of_gaussian.append(float(weight) * normal.variance / step / step)
+    better = preferred or math.fsum(of_gaussian) < math.fsum(of_laplace)
     return tuple(gaussian if better else laplace), better
 
 
