@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 from hush.core import InvalidValueError, Number, fraction_between, positive
@@ -63,14 +64,17 @@ def plan(
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     """
-    terms = PlanTerms(**options)
-
-    def planned(price: Fraction, certain: Number | None) -> Plan:
-        if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
-            raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, confident(certain), terms)
-
+    planned = partial(planned_at, question, schema, PlanTerms(**options))
     return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
+
+
+def planned_at(
+    question: Question, schema: Schema, terms: PlanTerms, price: Fraction, confidence: Number | None
+) -> Plan:
+    """Return the plan of a question at a price."""
+    if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+        raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
+    return at_price(question, schema, price, confident(confidence), terms)
 
 
 def _errors(candidate: Plan) -> list[float]:

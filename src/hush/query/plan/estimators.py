@@ -355,14 +355,11 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
         case AggregateKind.MODE:
             argument = aggregate.arguments[0]
             values = finite_values(argument.type)
-            if values is None:
+            if not values:
                 how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
                 raise UnplannableError(
-                    f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
-                )
-            if not values:
-                raise UnplannableError(
-                    "MODE picks from a public list of values, and the conditions leave none of it; widen them"
+                    "MODE picks from a public list of values, and this has none, or the conditions leave none of it; "
+                    f"{how} its values in the policy, or widen the conditions"
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)

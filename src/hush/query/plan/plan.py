@@ -46,6 +46,7 @@ from hush.query.plan.keys import (
     why_private,
 )
 from hush.query.plan.stability import (
+    Count,
     DistinctCount,
     DistinctTotal,
     Halves,
@@ -405,29 +406,31 @@ def _noises(
 # the plan in words
 
 
+_WORDS = {
+    Halves: "sum and count of",
+    Total: "sum of",
+    DistinctTotal: "sum of distinct values of",
+    DistinctCount: "distinct values of",
+    UnitCount: "count of units",
+    Count: "count",
+}
+
+
 def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     """Return a line of the price list: a statistic or choices, their columns, and the condition on rows if any."""
-    expressions: tuple[Expression, ...] = ()
-    match item:
-        case Halves():
-            words, expressions, population = "sum and count of", (item.factor.expression,), item.above.population
-        case Total():
-            words, population = "sum of", item.population
-            expressions = tuple(factor.expression for factor in item.factors)
-        case DistinctTotal():
-            words, expressions, population = "sum of distinct values of", (item.expression,), item.population
-        case DistinctCount():
-            words, expressions, population = "distinct values of", (item.expression,), item.population
-        case UnitCount():
-            words, population = "count of units", item.population
-        case tuple():
-            histogram, kind = item[0].histogram, item[0].kind.value + ("s" if len(item) > 1 else "")
-            expressions = (histogram.expression,)
-            which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
-            words, population = f"{kind} {which} of" if which else f"{kind} of", histogram.population
-        case _:
-            words, population = "count", item.population
+    read = item[0].histogram if isinstance(item, tuple) else members(item)[0]
+    if isinstance(item, tuple):
+        which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
+        words = " ".join(filter(None, [item[0].kind.value + "s" * (len(item) > 1), which, "of"]))
+    else:
+        words = _WORDS[type(item)]
+    expressions: list[Expression] = []
+    if isinstance(read, Total):
+        expressions = [factor.expression for factor in read.factors]
+    elif not isinstance(read, Count | UnitCount):
+        expressions = [read.expression]
     words = f"{words} {' * '.join(map(written, expressions))}".rstrip()
+    population = read.population
     if population.where is not None:
         words += f" where {written(population.where)}"
     not_null = [written(column) for column in population.not_null if column not in expressions]
