@@ -274,7 +274,7 @@ def _domain(expression: Expression, relation: Relation, most: float) -> Domain |
         several = derived is not None and len(_columns(derived.expression)) > 1 and most_keys([derived]) <= MAX_TRIED
         if several and Kind.DECIMAL not in kinds:
             return derived
-    values = finite_values(narrowed_key(expression, relation), most)
+    values = finite_values(narrowed_key(expression, relation) if isinstance(expression, Call) else type_, most)
     if values is None:
         return looked or derived
     if type_.null_is_key:
@@ -457,10 +457,8 @@ def restricted(scan: Scan, relation: Relation) -> Relation:
     return Filter(source=result, condition=all_of(applicable)) if applicable else result
 
 
-def narrowed_key(key: Expression, relation: Relation) -> Type:
+def narrowed_key(key: Call, relation: Relation) -> Type:
     """Return the type of a key on the rows that pass all conditions over that key and constants alone."""
-    if not isinstance(key, Call):
-        return key.type
     defined = _defined(key, relation)
     if defined is None:
         return key.type

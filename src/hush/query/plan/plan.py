@@ -450,10 +450,14 @@ def _caveats(plan: Plan, key_count: int | None, schema: Schema, terms: PlanTerms
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
     several = "s" * (bounds.rows != 1)
-    quantiles = [draw for draw in draws if isinstance(draw, grouped.GroupedQuantile)]
-    if rows := max((-(-draw.rank // draw.row_weight) for draw in quantiles), default=0):
+    outermost, ties = 0, False
+    for draw in draws:
+        if isinstance(draw, grouped.GroupedQuantile):
+            outermost = max(outermost, -(-draw.rank // draw.row_weight))
+            ties = ties or draw.ties is not None
+    if outermost:
         lines.append(
-            f"MIN and MAX are quantiles, not the true extremes: about {rows:,} rows lie beyond the value (with "
+            f"MIN and MAX are quantiles, not the true extremes: about {outermost:,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
     if bounds.units is not Units.ALONE:
@@ -475,13 +479,25 @@ def _caveats(plan: Plan, key_count: int | None, schema: Schema, terms: PlanTerms
         lines.append(f"at most {bounds.rows} different value{several} of each {unit} {are} counted in a group")
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
-    elif any(draw.ties is not None for draw in quantiles):
+    elif ties:
         lines.append(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
         )
-    if question.keys:
-        lines.append(_key_caveat(question, unit, listed=key_count is not None))
+    # which groups are in the answer, and where rows with other keys count
+    if question.keys and key_count is None:
+        size, few = public_size(question.keys, question.relation), f"with only a few units ({unit}) are left out"
+        listed = size is not None and size <= MAX_KEYS
+        lines.append(
+            f"of {size:,} declared groups those {few}; keys='public' lists them all" if listed else f"groups {few}"
+        )
+    elif question.keys:
+        types = [key.type for _, key in question.keys]
+        others = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
+        nulls = [type_.null_is_key for type_ in types if type_.nullable]
+        otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
+        counted = f"count under NULL{otherwise}" if any(nulls) else "are not counted"
+        lines.append(f"all declared groups are listed, also empty ones; {others} {counted}")
     # the owner's released estimates of the share of rows or groups beyond the question's limits
     keys = {key.name for _, key in question.keys if isinstance(key, Column)}
     for scan in scans(question.relation) if bounds.units is not Units.ALONE else ():
@@ -521,23 +537,6 @@ def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
     """Return the caveat that the ε of Gaussian noise, or of many draws (``drawn``), holds at a δ."""
     subject = "this price, for values drawn from many groups," if drawn else "with Gaussian noise this price"
     return f"{subject} holds at δ={float(meant_at):.6g}, which the budget's δ already covers: it costs no δ"
-
-
-def _key_caveat(question: Question, unit: str, *, listed: bool) -> str:
-    """Return which groups are in the answer, and where rows with other keys count."""
-    if not listed:
-        size = public_size(question.keys, question.relation)
-        few = f"with only a few units ({unit}) are left out"
-        if size is None or size > MAX_KEYS:
-            return f"groups {few}"
-        return f"of {size:,} declared groups those {few}; keys='public' lists them all"
-    types = [key.type for _, key in question.keys]
-    nulls = [type_.null_is_key for type_ in types if type_.nullable]
-    rows = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
-    if not any(nulls):
-        return f"all declared groups are listed, also empty ones; {rows} are not counted"
-    otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
-    return f"all declared groups are listed, also empty ones; {rows} count under NULL{otherwise}"
 
 
 def _clamped(type_: Type) -> bool:
