@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.engines.sql.bounding import FreshRows
-from hush.engines.sql.nodes import Select, call, column, costs, count, select
+from hush.engines.sql.nodes import Select, call, column, count, select
 from hush.engines.sql.relations import MOST_PAIRS, Bounds, Catalogue, RelationWriter
 from hush.engines.sql.scalars import value_of
 from hush.engines.sql.values import MAX_TEXT, WHOLE, SqlType
@@ -151,7 +151,7 @@ def cost_of(exact_query: ExactQuery, rows: FreshRows, queries: Sequence[Select])
         compared += [value for _, value in exact_query.keys]
     texts = [rows.known[expression] for expression in dict.fromkeys(compared) if expression in rows.known]
     keys = sum([value.chars for value in texts if value.form is SqlType.TEXT])
-    work = costs(queries) + _COMPARED * keys * (1 + len(queries))
+    work = sum([query.cost for query in queries]) + _COMPARED * keys * (1 + len(queries))
     return Cost(work=work, carried=keys + rows.carried, counted=rows.counted, texts=rows.texts)
 
 

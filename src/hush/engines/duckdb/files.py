@@ -52,7 +52,6 @@ from hush.engines.sql.nodes import (
     TableName,
     call,
     column,
-    primitive,
     select,
     text,
 )
@@ -304,7 +303,7 @@ class OpenSources:
             cell: Scalar = column(label)
             timezone = source.timezone or zones.get(label)
             if physical == "VARCHAR" and source.format == "duckdb":
-                cell = primitive("collated", cell, by="binary")
+                cell = call("collated", cell)
             elif physical == "VARCHAR" and (source.untyped or source.format == "sqlite") and label in types:
                 cell = normalised(cell, source, types[label])
             elif physical == "TIMESTAMP WITH TIME ZONE" and timezone is not None:

@@ -552,7 +552,7 @@ def local(instant: Scalar, timezone: str) -> Scalar:
 
 def _in_calendar(instant: Scalar) -> Scalar:
     # a day or two within the calendar, so that clocks of all time zones are in it, too
-    first, last = (primitive("instant", at=f"{day} 00:00:00") for day in ("0001-01-03", "9999-12-30"))
+    first, last = (text(f"{day} 00:00:00+00").cast("TIMESTAMPTZ") for day in ("0001-01-03", "9999-12-30"))
     return instant.between(first, last)
 
 
