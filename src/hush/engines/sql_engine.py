@@ -166,9 +166,10 @@ class SqlEngine:
     def render(self, plan: Plan) -> Statements:
         """Return a plan's statements without having the engine resolve them: for its notes."""
         self.connection.refresh()  # a table that is gone is no reason to charge
-        catalogue, fetch = self._catalogue, self.connection.public
-        spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
-        axes, shown = public_axes(plan.exact_query, catalogue, fetch)
+        catalogue = self._catalogue
+        public = PublicRows(catalogue, self.connection.public)
+        spread = check_fanout(plan.exact_query.relation, public)
+        axes, shown = public_axes(plan.exact_query, public)
         reads = Reads.of([*plan.exact_query.statistics, *[draw.choices[0] for draw in plan.draws]])
         lists = Lists()
 
@@ -241,7 +242,7 @@ class SqlEngine:
         With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
         """
         self.connection.refresh()
-        spread = check_fanout(plan.relation, self._catalogue, self.connection.public)
+        spread = check_fanout(plan.relation, PublicRows(self._catalogue, self.connection.public))
         lists, kind = Lists(), unit_type(self._catalogue)
 
         def write(bounds: Bounds) -> tuple[Select, Cost]:
