@@ -30,14 +30,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, dataclass_transform
 
 Span = tuple[Fraction, Fraction]
 """Between which magnitudes a float lies in every row, if it is not 0."""
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Node:
-    """A part of a statement."""
+    """A part of a statement. Every kind of node is a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False)(cls)
 
     fields: tuple[Any, ...]
     """The values of its fields."""
@@ -163,7 +167,6 @@ class Scalar(Node):
         return Costed(self, work) if work and not isinstance(self, ColumnName) else self
 
 
-@dataclass(frozen=True, eq=False)
 class ColumnName(Scalar):
     """A column, of the table with an alias or of the only one."""
 
@@ -171,28 +174,24 @@ class ColumnName(Scalar):
     table: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Star(Scalar):
     """All columns, of the table with an alias or of all."""
 
     table: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Constant(Scalar):
     """NULL, a boolean, a text, or a whole number of 64 bits."""
 
     value: bool | int | str | None
 
 
-@dataclass(frozen=True, eq=False)
 class Double(Scalar):
     """The float64 nearest to a number; an infinity beyond their range."""
 
     value: Fraction | int
 
 
-@dataclass(frozen=True, eq=False)
 class FunctionCall(Scalar):
     """A function that engines know by name: one of this package's own, or of `hush.query.functions`."""
 
@@ -200,7 +199,6 @@ class FunctionCall(Scalar):
     arguments: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Primitive(Scalar):
     """An operation that engines spell differently: a method of `Dialect`, with arguments and options."""
 
@@ -221,7 +219,6 @@ Operator = Literal["+", "-", "*", "/", "%", "||", "=", "<>", "<", "<=", ">", ">=
 Word = Literal["NEGATIVE", "NOT", "IS NULL", "IS NOT NULL", "BETWEEN", "IN", "DISTINCT"]
 
 
-@dataclass(frozen=True, eq=False)
 class Operation(Scalar):
     """An operation that all engines spell alike: an operator between operands, from left to right, or a word."""
 
@@ -229,7 +226,6 @@ class Operation(Scalar):
     operands: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Cast(Scalar):
     """A cast that the writer has shown to succeed, or, if it is ``safe``, one that gives NULL where it fails."""
 
@@ -239,7 +235,6 @@ class Cast(Scalar):
     safe: bool
 
 
-@dataclass(frozen=True, eq=False)
 class Case(Scalar):
     """CASE WHEN … THEN … ELSE … END."""
 
@@ -247,7 +242,6 @@ class Case(Scalar):
     otherwise: Scalar | None
 
 
-@dataclass(frozen=True, eq=False)
 class WindowCall(Scalar):
     """A function OVER (PARTITION BY … ORDER BY …): over all rows up to the current one, or over a frame."""
 
@@ -257,7 +251,6 @@ class WindowCall(Scalar):
     frame: str = ""
 
 
-@dataclass(frozen=True, eq=False)
 class Costed(Scalar):
     """A value that costs more than its parts, or another price."""
 
@@ -267,7 +260,6 @@ class Costed(Scalar):
     """Whether this is the whole cost: that of a column where an engine computes it anew."""
 
 
-@dataclass(frozen=True, eq=False)
 class Alias(Scalar):
     """A value AS a name."""
 
@@ -282,7 +274,6 @@ Named = Alias | ColumnName
 # Sources to select from
 
 
-@dataclass(frozen=True, eq=False)
 class TableName(Node):
     """A table or view of the engine; it may have several rows for each that is stored."""
 
@@ -293,7 +284,6 @@ class TableName(Node):
     rows: int = 1
 
 
-@dataclass(frozen=True, eq=False)
 class TableFunction(Node):
     """A function that returns rows: words of this package's own source, and options by name."""
 
@@ -302,7 +292,6 @@ class TableFunction(Node):
     options: tuple[tuple[str, Scalar], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
 class ParameterRows(Node):
     """Lists that are handed over when the statement runs, side by side as columns."""
 
@@ -312,7 +301,6 @@ class ParameterRows(Node):
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class ConstantRows(Node):
     """Rows that are written out."""
 
@@ -321,7 +309,6 @@ class ConstantRows(Node):
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Subquery(Node):
     """The rows of a query, or of several, one after the other."""
 
@@ -335,7 +322,6 @@ From = TableName | TableFunction | ParameterRows | ConstantRows | Subquery
 """A source of rows, under an alias."""
 
 
-@dataclass(frozen=True, eq=False)
 class JoinClause(Node):
     """A join with another source."""
 
@@ -345,7 +331,6 @@ class JoinClause(Node):
     on: Scalar | None
 
 
-@dataclass(frozen=True, eq=False)
 class Select(Node):
     """A SELECT statement. Its methods return it with a further clause."""
 
