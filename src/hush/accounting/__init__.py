@@ -34,19 +34,5 @@ if TYPE_CHECKING:
     from hush.core.errors import DescriptionError, UncertainError, UnknownEventError
     from hush.core.rounding import Bound
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.accounting.calibration": "best_split calibrate largest_count",
-            "hush.accounting.comparison": "Row compare comparison_chart",
-            "hush.core.errors": "DescriptionError UncertainError UnknownEventError",
-            "hush.accounting.filters": "Amount Charge Filter GDPFilter PureFilter RenyiFilter ZCDPFilter "
-            "filter_from_json",
-            "hush.accounting.guarantee": "Guarantee compose",
-            "hush.accounting.interop": "from_dp_accounting from_opacus",
-            "hush.accounting.plan": "Plan",
-            "hush.accounting.theorems": "theorems=.",
-            "hush.core.rounding": "Bound",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)
     __all__ += events.__all__

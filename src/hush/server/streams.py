@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.declared_streams import (
@@ -39,9 +39,9 @@ from hush.curator.streams import StreamRelease, own_views
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
 from hush.ledger.entries import now
-from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod
+from hush.ledger.streams import StreamDeclaration, StreamPeriod
 from hush.policy.ledger import streams_of
-from hush.policy.streams import unknown_reader
+from hush.policy.streams import declared as stated
 from hush.server import schemas
 from hush.server.api import ANSWERS, FORMS, chosen_form, written
 from hush.server.errors import NoPolicyError, SignInError, UnknownPlaceError
@@ -224,16 +224,9 @@ async def stopped(visit: Visit, name: str, reason: str) -> None:
 async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclaration:
     """Return the declaration in the fields of a form or a body."""
     policy = await visit.with_policy(lambda opened: opened.policy)
-    names, readers = list(policy.data), terms["readers"]
-    data = terms.get("data") or (names[0] if len(names) == 1 else "")
-    if data not in names:
-        raise UnknownPlaceError(f"Say which data set it is about: one of {', '.join(names)}.")
-    if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
-        raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {data}, or analysts, or public")
-    schedule = Schedule(first=terms["first"], every=terms["every"], slots=terms["releases"])
-    plain = {name: terms[name] for name in terms.keys() - {"data", "first", "every", "releases", "readers"}}
-    readers = readers if isinstance(readers, str) else tuple(readers)
-    return StreamDeclaration(data=data, schedule=schedule, readers=readers, **plain)
+    late = "make" if terms["late"] else "skip"
+    words = {**terms, "sql": terms["question"], "late": late}
+    return stated(terms["name"], words, list(policy.data), policy.analysts)
 
 
 @ROUTES.api("POST /streams/declared/explain", OWNER, "DeclarationExplained", schemas.DeclarationBody)

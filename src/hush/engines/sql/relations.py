@@ -93,7 +93,6 @@ from hush.query.relations import (
     WithWindows,
     relations_in,
     used,
-    window_expressions,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind, Type
@@ -219,7 +218,7 @@ def referenced(relation: Relation) -> Iterator[Expression]:
                 yield from (Column(label, type_) for label, type_ in inner.columns)
             case WithWindows():
                 for _, window in inner.windows:
-                    yield from window_expressions(window)
+                    yield from filter(None, window.expressions)
             case PerUnit():
                 yield from (value for _, value in inner.keys)
                 yield from (aggregate.argument for _, aggregate in inner.aggregates if aggregate.argument is not None)

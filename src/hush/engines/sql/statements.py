@@ -110,7 +110,6 @@ from hush.query.plan.stability import (
     DistinctCount,
     DistinctTotal,
     Factor,
-    Others,
     Population,
     Statistic,
     Total,
@@ -206,7 +205,7 @@ class MainWriter:
         over_pairs = summed if self._keys else total
         for index, statistic in self._chosen:
             pair = column(f"s{index}", "t")
-            if isinstance(statistic, Count) and statistic.population.everything:
+            if isinstance(statistic, Count) and statistic.population.everything and statistic.without is None:
                 # the pair's sum is its number of rows n, of which n·rows // n is `rows`: no division is needed
                 value = over_pairs(call("least", row_count, limit), wide=True, narrow=True)
             else:
@@ -239,9 +238,9 @@ class MainWriter:
         population, narrow = statistic.population, self._narrow(statistic)
         if not isinstance(statistic, Total):
             number = self._counted(population)
-            if isinstance(statistic, Others):  # rows in the wider population alone
-                number = self._counted(population.within or Population()) - number
-            times = statistic.times if isinstance(statistic, Count | Others) else 1
+            if isinstance(statistic, Count) and statistic.without is not None:
+                number = number - self._counted(statistic.without)
+            times = statistic.bound
             return number if times == 1 else number.cast("BIGINT" if narrow else "HUGEINT") * times
         inner = [self._integers(factor, population) for factor in statistic.factors]
         (first, *_), centre = statistic.factors, statistic.factors[0].centre
@@ -305,8 +304,8 @@ class MainWriter:
         if not self._rows.dialect.narrows:
             return False
         match statistic:
-            case Count() | Others():
-                return statistic.times < _NARROW
+            case Count():
+                return statistic.bound < _NARROW
             case Total(factors=(factor,)):
                 return max(abs(factor.first), abs(factor.last)) + abs(factor.centre + statistic.offset) < _NARROW
         return False

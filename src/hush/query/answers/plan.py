@@ -28,7 +28,6 @@ from hush.query.answers.tree import (
     chosen_by_noise,
     columns_of,
     meanings,
-    walk,
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression, Released, substituted
@@ -37,7 +36,7 @@ from hush.query.plan.estimators import MOMENTS, PAIRS
 from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Plan, PriceItem
 from hush.query.question import AggregateKind, Question
-from hush.query.relations import with_sources
+from hush.query.relations import walk, with_sources
 from hush.query.schema import Schema
 
 _K = AggregateKind
@@ -178,10 +177,8 @@ def _added_up(question: Composed) -> Composed:
     """Return a question in which coarser levels are summed from finer ones where possible."""
     questions = list(question.questions)
     from_finer: dict[int, tuple[int, tuple[int, ...]]] = {}
-    for node in walk(question.table):
-        levels: set[int] = set()
-        if isinstance(node, Stacked) and node.levels:  # of one ROLLUP
-            levels = {level.question for level in walk(node) if isinstance(level, Asked)}
+    for rollup in (node for node in walk(question.table) if isinstance(node, Stacked) and node.levels):
+        levels = {level.question for level in walk(rollup) if isinstance(level, Asked)}
         for number in levels:
             coarse = questions[number]
             # the sum of the groups of a finer level, if these are all public and released

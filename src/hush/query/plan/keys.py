@@ -33,7 +33,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast, overload
+from typing import Any, cast
 
 from hush.query.expressions import (
     MOST_PIECES,
@@ -93,17 +93,11 @@ class Points(Sequence[Value]):
     def __len__(self) -> int:
         return self.many + self.null
 
-    @overload
-    def __getitem__(self, place: int) -> Value: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Value]: ...
-
-    def __getitem__(self, place: int | slice) -> Value | Sequence[Value]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return tuple(self[at] for at in range(len(self))[place])
-        at = range(len(self))[place]
-        return at_position(self.kind, (self.first + at) * self.step) if at < self.many else None
+            return tuple(self[index] for index in range(len(self))[place])
+        index = range(len(self))[place]
+        return at_position(self.kind, (self.first + index) * self.step) if index < self.many else None
 
     def __contains__(self, value: object) -> bool:
         if value is None or isinstance(value, str | bool):
@@ -185,15 +179,9 @@ def finite_values(type_: Type, limit: float = MAX_KEYS) -> Sequence[Value] | Non
 
 def domains(keys: tuple[Named, ...], relation: Relation, most: float = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    lists: list[Domain] = []
-    for _, expression in keys:
-        domain = _domain(expression, relation, most)
-        if domain is None:
-            return None
-        lists.append(domain)
-        if most_keys(lists) > most:
-            return None
-    return tuple(lists)
+    lists = [_domain(expression, relation, most) for _, expression in keys]
+    public = tuple(domain for domain in lists if domain is not None)
+    return public if len(public) == len(lists) and most_keys(public) <= most else None
 
 
 def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Expression]], int] | None = None) -> int:
