@@ -260,11 +260,6 @@ class Dialect:
         """Return the statement that adds the rows of another to a table."""
         return f"INSERT INTO {self.quoted(table)} {statement}"
 
-    def declared(self, table: str, types: Mapping[str, str]) -> str:
-        """Return the statement that makes an empty table."""
-        columns = ", ".join(f"{self.quoted(label)} {of}" for label, of in types.items())
-        return f"CREATE TABLE {self.quoted(table)} ({columns})"
-
     def explained(self, statement: str) -> str:
         """Return the statement that returns the plan of another as JSON."""
         return f"EXPLAIN (FORMAT JSON) {statement}"
