@@ -253,24 +253,20 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
 def _count(node: exp.Count, rows: Rows) -> Aggregate:
     only(node, "this", "expressions", "big_int")
     argument = node.args.get("this")
-    if argument is None or isinstance(argument, exp.Star):
-        if isinstance(argument, exp.Star):
-            only(argument)
-        if node.expressions:
-            raise refuse(node.expressions[0])
-        return _untyped(kind=_K.COUNT)
     if node.expressions:
         raise QuestionError("COUNT takes one argument; got several.", "Count rows of values: COUNT(DISTINCT (a, b)).")
+    if argument is None or isinstance(argument, exp.Star):
+        only(argument or node, "big_int")
+        return _untyped(kind=_K.COUNT)
     distinct = isinstance(argument, exp.Distinct)
     if distinct:
         only(argument, "expressions")
         values = argument.expressions
         argument = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
-    if rows.unit(argument):  # rows without a unit were dropped, so every row has one
-        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT)
     where = rows.present(argument) or _unit_where(argument, rows)
     if where is not None:
-        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT, where=where)
+        always = rows.unit(argument)  # rows without a unit were dropped, so every row has one
+        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT, where=None if always else where)
     if distinct and isinstance(argument, exp.Tuple):
         only(argument, "expressions")
         texts: list[Expression] = []  # each value with its length before it; NULL is a value in a row of values
