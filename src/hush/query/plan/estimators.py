@@ -329,16 +329,15 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
 
 def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Estimator:
     """Return the estimator of an aggregate of distinct units or values, or of a choice."""
-    statistic: UnitCount | DistinctCount
     match aggregate.kind:
         case AggregateKind.COUNT_UNITS:
-            statistic = UnitCount(population=population)
-            needs.statistics[statistic] += _ONE
-            return Linear(parts=((statistic, _ONE),), counts=True)
+            units = UnitCount(population=population)
+            needs.statistics[units] += _ONE
+            return Linear(parts=((units, _ONE),), counts=True)
         case AggregateKind.COUNT_DISTINCT:
-            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
-            needs.statistics[statistic] += _ONE
-            return Linear(parts=((statistic, _ONE),))
+            distinct = DistinctCount(population=population, expression=aggregate.arguments[0])
+            needs.statistics[distinct] += _ONE
+            return Linear(parts=((distinct, _ONE),))
         case AggregateKind.SUM_DISTINCT:
             raw = Factor.raw(aggregate.arguments[0])
             summed = DistinctTotal(population=population, factor=raw)
@@ -347,11 +346,11 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
         case AggregateKind.AVG_DISTINCT:  # the centred sum of the distinct values over their number
             factor = Factor.centred(aggregate.arguments[0])
             summed = DistinctTotal(population=population, factor=factor)
-            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
+            distinct = DistinctCount(population=population, expression=aggregate.arguments[0])
             needs.statistics[summed] += _ONE
-            needs.statistics[statistic] += _QUARTER
+            needs.statistics[distinct] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
-            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((statistic, _ONE),))
+            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((distinct, _ONE),))
         case AggregateKind.MODE:
             argument = aggregate.arguments[0]
             values = finite_values(argument.type)
@@ -369,7 +368,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
-    return needs.choices[needs.choices.index(choice)]
+    return choice
 
 
 def _counted(aggregate: Aggregate, population: Population, source: CountSource | None, needs: Needs) -> Estimator:
