@@ -209,7 +209,10 @@ def limits(
             raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
     if not owned and len(read) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UnplannableError(f"table {twice!r} is read twice but has no unit; declare its unit in the policy")
+        raise UnplannableError(
+            f"every row of {twice!r} is a unit, so the table can be read only once in a question: two copies of a row "
+            "would pass for two units; use FILTER or CASE instead of UNION ALL, or declare its unit in the policy"
+        )
     touched = schema.neighbours.units_touched
     if one_row_per_unit(relation, owned=bool(owned)):
         return Limits(units=Units.ALONE, rows=1, groups=1, touched=touched)
