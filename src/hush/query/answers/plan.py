@@ -241,7 +241,5 @@ def widest_error(plan: ComposedPlan, name: str) -> float | None:
 
 def added_up_plan(plan: Plan, times: int) -> Plan:
     """Return the plan of groups that are the sums of ``times`` groups."""
-    noises = tuple(
-        replace(noise, law=cast("GroupedNoise", SummedNoise(law=noise.law, times=times))) for noise in plan.noises
-    )
-    return replace(plan, noises=noises)
+    laws = {statistic: cast("GroupedNoise", SummedNoise(law=law, times=times)) for statistic, law in plan.laws.items()}
+    return replace(plan, laws=laws)

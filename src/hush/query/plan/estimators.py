@@ -295,9 +295,11 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
     Refuse factors that, alone or multiplied, overflow or underflow a float.
     """
     needs = Needs(weighted=weighted)
-    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
+    populations: list[Population] = []
     counted: dict[Population, list[Aggregate]] = {}
-    for aggregate, population in zip(aggregates, populations, strict=True):
+    for aggregate in aggregates:
+        population = Population.of(aggregate.where, aggregate.arguments)
+        populations.append(population)
         if aggregate.kind in _WEIGHED:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)

@@ -131,6 +131,8 @@ class Plan:
     exact_query: ExactQuery
     estimators: tuple[Estimator, ...]
     noises: tuple[Noise, ...]
+    laws: Mapping[Statistic, GroupedNoise]
+    """The noise of each statistic; where groups are added up, that of its sums."""
     draws: tuple[Draw, ...]
     selection: Selection | None
     epsilon: Fraction
@@ -174,15 +176,9 @@ class Plan:
             return self.estimators[output.index]
         return None
 
-    @property
-    def laws(self) -> dict[Statistic, GroupedNoise]:
-        """The noise of each statistic."""
-        return {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
-
     def noise_of(self, parts: Parts) -> list[tuple[Fraction, GroupedNoise]]:
         """Return the noise of Σ factor·statistic: its factors and laws."""
-        laws = self.laws
-        return [(factor, laws[statistic]) for statistic, factor in parts]
+        return [(factor, self.laws[statistic]) for statistic, factor in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +317,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     meant_at = spent + (gaussian or divergent) * noise_delta
     if selection is not None and selection.gaussian:
         meant_at += noise_delta
+    laws = {statistic: noise.law for noise in noises for statistic in noise.statistics}
     plan = Plan(
         question=question,
         exact_query=ExactQuery(
@@ -329,11 +326,12 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
             domains=public if question.keys else None,
             together=combined,
             limits=bounds,
-            statistics=tuple(statistic for noise in noises for statistic in noise.statistics),
+            statistics=tuple(laws),
             count_units=private_keys,
         ),
         estimators=estimators,
         noises=noises,
+        laws=laws,
         draws=draws,
         selection=selection,
         epsilon=epsilon,
