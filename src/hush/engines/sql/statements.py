@@ -509,7 +509,7 @@ def coded_statement(
     keyed hash that is the same at any time and on any version.
     """
     exact_query = ExactQuery(
-        relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
+        relation=plan.question.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
     )
     reads = Reads(tuple(coded.expression for coded in plan.columns), frozenset())
     rows = FreshRows(exact_query, catalogue, None, salt, reads, lists=lists, bounds=bounds)
