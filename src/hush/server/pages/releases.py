@@ -115,7 +115,7 @@ async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str
         head = f"{explained['periods']:,} periods for ε {explained['price']['epsilon']}"
         return {"head": head, "rows": rows, "notes": explained["caveats"], "odds": odds(terms["epsilon"])}
     explanation = await visit.explain_release(kind, terms)
-    price, *facts = explanation.facts()
+    price, *facts = explanation.facts
     rows = [(fact.label, fact.told(_rounded)) for fact in facts]
     if (outlook := explanation.outlook) is not None:
         rows.append(("budget", str(outlook)))
@@ -253,7 +253,7 @@ def _drawn_model(model: Any, query: Mapping[str, str]) -> dict[str, Any]:
     fit = classes.index(query.get("class", "")) if query.get("class") in classes else 0
     return {
         "coefficients": model.summary().coefficients if isinstance(model, LinearModel) else [],
-        "curves": [model.shape(column.name, fit=fit).chart().bare for column in columns] if additive else [],
+        "curves": [model.shape(column.name, fit=fit).chart().page() for column in columns] if additive else [],
         "classes": classes,
         "chosen": classes[fit] if classes else "",
         "fields": fields,
