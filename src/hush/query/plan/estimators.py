@@ -50,8 +50,7 @@ from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     FINE,
     Count,
-    DistinctCount,
-    DistinctTotal,
+    Distinct,
     Factor,
     Halves,
     Noised,
@@ -314,8 +313,10 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
         products += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
     for noised in needs.statistics:
         statistic = members(noised)[0]
-        if isinstance(statistic, Total | DistinctTotal):
-            products.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
+        if isinstance(statistic, Total):
+            products.append(statistic.factors)
+        elif isinstance(statistic, Distinct) and statistic.factor is not None:
+            products.append((statistic.factor,))
     for factors in products:
         step, largest = Fraction(1), 1
         for factor in factors:
@@ -331,30 +332,30 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
 
 def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Estimator:
     """Return the estimator of an aggregate of distinct units or values, or of a choice."""
+    if aggregate.kind is AggregateKind.COUNT_UNITS:
+        units = UnitCount(population=population)
+        needs.statistics[units] += _ONE
+        return Linear(parts=((units, _ONE),), counts=True)
+    (argument,) = aggregate.arguments
     match aggregate.kind:
-        case AggregateKind.COUNT_UNITS:
-            units = UnitCount(population=population)
-            needs.statistics[units] += _ONE
-            return Linear(parts=((units, _ONE),), counts=True)
         case AggregateKind.COUNT_DISTINCT:
-            distinct = DistinctCount(population=population, expression=aggregate.arguments[0])
+            distinct = Distinct(population=population, expression=argument)
             needs.statistics[distinct] += _ONE
             return Linear(parts=((distinct, _ONE),))
         case AggregateKind.SUM_DISTINCT:
-            raw = Factor.raw(aggregate.arguments[0])
-            summed = DistinctTotal(population=population, factor=raw)
+            raw = Factor.raw(argument)
+            summed = Distinct(population=population, expression=argument, factor=raw)
             needs.statistics[summed] += _ONE
             return _sum(((summed, raw.step),), raw)
         case AggregateKind.AVG_DISTINCT:  # the centred sum of the distinct values over their number
-            factor = Factor.centred(aggregate.arguments[0])
-            summed = DistinctTotal(population=population, factor=factor)
-            distinct = DistinctCount(population=population, expression=aggregate.arguments[0])
+            factor = Factor.centred(argument)
+            summed = Distinct(population=population, expression=argument, factor=factor)
+            distinct = Distinct(population=population, expression=argument)
             needs.statistics[summed] += _ONE
             needs.statistics[distinct] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
             return Moment(kind=AggregateKind.AVG, first=(centred,), count=((distinct, _ONE),))
         case AggregateKind.MODE:
-            argument = aggregate.arguments[0]
             values = finite_values(argument.type)
             if not values:
                 how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
@@ -365,7 +366,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
-            histogram = LineHistogram.of(population, aggregate.arguments[0])
+            histogram = LineHistogram.of(population, argument)
             fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one

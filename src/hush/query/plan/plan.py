@@ -47,8 +47,7 @@ from hush.query.plan.keys import (
 )
 from hush.query.plan.stability import (
     Count,
-    DistinctCount,
-    DistinctTotal,
+    Distinct,
     Halves,
     Limits,
     Matches,
@@ -407,8 +406,7 @@ def _noises(
 _WORDS = {
     Halves: "sum and count of",
     Total: "sum of",
-    DistinctTotal: "sum of distinct values of",
-    DistinctCount: "distinct values of",
+    Distinct: "distinct values of",
     UnitCount: "count of units",
     Count: "count",
 }
@@ -421,7 +419,7 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
         which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
         words = " ".join(filter(None, [item[0].kind.value + "s" * (len(item) > 1), which, "of"]))
     else:
-        words = _WORDS[type(item)]
+        words = "sum of " * (isinstance(item, Distinct) and item.factor is not None) + _WORDS[type(item)]
     expressions: list[Expression] = []
     if isinstance(read, Total):
         expressions = [factor.expression for factor in read.factors]
