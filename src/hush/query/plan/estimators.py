@@ -73,6 +73,8 @@ Parts = tuple[tuple[Statistic, Fraction], ...]
 
 MOMENTS = {AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
 PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
+ADDITIVE = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
+"""Aggregates of a count and sums over rows: the value for a union of groups follows from the sums of its groups."""
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
 _CLIPPED = {AggregateKind.AVG} | MOMENTS
 """Moments that are moved to the nearest end of their public range."""
@@ -299,12 +301,12 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
     for aggregate in aggregates:
         population = Population.of(aggregate.where, aggregate.arguments)
         populations.append(population)
-        if aggregate.kind in _WEIGHED:
+        if aggregate.kind in ADDITIVE:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)
     estimators: list[Estimator] = []
     for aggregate, population in zip(aggregates, populations, strict=True):
-        if aggregate.kind in _WEIGHED:
+        if aggregate.kind in ADDITIVE:
             estimators.append(_counted(aggregate, population, sources[population], needs))
         else:
             estimators.append(_compile(aggregate, population, needs))
@@ -427,9 +429,6 @@ def _centred(argument: Expression, weight: Fraction, source: CountSource, needs:
 
 
 _ONE, _HALF, _QUARTER = Fraction(1), Fraction(1, 2), Fraction(1, 4)
-_WEIGHED = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
-"""Aggregates that are computed from a count and sums."""
-
 
 _Weights = Mapping[Expression | None, Fraction]
 """How much answers depend on the sum of each argument, and, under None, on the number of rows."""
