@@ -145,24 +145,25 @@ def replace_file(file: Path, text: str) -> None:
 
 
 def _opened(policy: Policy, anchor: str | None) -> Ledger:
-    named = f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at"
     try:
         ledger = Ledger.open(ledger_of(policy), anchor=anchor)
+        if policy.ledger_id in {None, ledger.id}:
+            return ledger
+        ledger.close()
+        why = (
+            f"{ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No budget is "
+            "given out. Put the right one in its place; if this one is right, write its id into the policy."
+        )
     except LedgerMissingError:
         if policy.ledger_id is None:
             raise
-        raise LedgerRolledBackError(
-            f"{named} {ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No "
-            "budget is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new "
-            "REASON, which is recorded."
-        ) from None
-    if policy.ledger_id not in {None, ledger.id}:
-        ledger.close()
-        raise LedgerRolledBackError(
-            f"{named} {ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No "
-            "budget is given out. Put the right one in its place; if this one is right, write its id into the policy."
+        why = (
+            f"{ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No budget "
+            "is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new REASON, "
+            "which is recorded."
         )
-    return ledger
+    place = policy.document.place(("ledger_id",))
+    raise LedgerRolledBackError(f"{place}: the policy's ledger is {policy.ledger_id}, but at {why}")
 
 
 def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names: Iterable[str] = ()) -> Ledger:
