@@ -147,7 +147,7 @@ def export(chain: Chain, file: IO[str]) -> int:
 
 
 def _line(file: IO[str], value: Any) -> None:
-    file.write(json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True) + "\n")
+    file.write(canonical(value).decode("ascii") + "\n")
 
 
 def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:

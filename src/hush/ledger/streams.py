@@ -342,8 +342,7 @@ class DeclaredStreams:
         written = [event.to_json() for event in steps]
         with self._chain.locked() as state:
             check_known(state, data, "")
-            known = any(name.casefold() == declaration.name.casefold() for name in state.streams)
-            if not known:
+            if declaration.name.casefold() not in map(str.casefold, state.streams):
                 account = state.committed((data, ""))
                 assert account is not None  # noqa: S101 - data sets have budgets
                 unit = price(account, steps)
@@ -360,8 +359,7 @@ class DeclaredStreams:
                 }
                 self._chain.record("standing", actor.name, body, data=data, request=declaration.name)
         stream = self.find(declaration.name)
-        if known:
-            check_same(stream, declaration)
+        check_same(stream, declaration)  # it may have been declared before
         return stream
 
     def _fit(
@@ -429,11 +427,10 @@ class DeclaredStreams:
     def close_dead(self) -> int:
         """Record charged releases of dead processes as failed; return how many there were."""
         with self._chain.reading() as state:
-            pending = [number for number, (_, analyst) in state.pending.items() if not analyst]
-            entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
+            entries = [self._chain.store.entry(number) for number, (_, analyst) in state.pending.items() if not analyst]
         # A charge in `ungranted` ended in an error of this very process, which is alive but will not make the release.
         closed = 0
-        for entry in entries:
+        for entry in filter(None, entries):
             charge = entry.read()
             running = alive(charge["process"])
             # Nobody will answer it: its process is dead, or on another host and silent for long.
