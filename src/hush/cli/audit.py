@@ -37,12 +37,8 @@ def audit(
     bounds: Annotated[str, Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
     values: Annotated[str | None, Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
     command: Annotated[str | None, Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
-    replayed: Annotated[
-        str | None, Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
-    ] = None,
-    once: Annotated[
-        str | None, Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
-    ] = None,
+    replayed: Annotated[str | None, Option("--replay", metavar="FILE[:NAME]", help="Replay its release(rows).")] = None,
+    once: Annotated[str | None, Option("--one-run", metavar="FILE[:NAME]", help="Run its train(coins) once.")] = None,
     canaries: Annotated[int, Option(help="How many canaries one run has.")] = 1000,
     independent: Annotated[bool, Option("--independent", help="Canaries share no noise: see docs.")] = False,
     catalogue: Annotated[bool, Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,

@@ -20,9 +20,7 @@ engine = typer.Typer(help="What the role in a database may do.", no_args_is_help
 @spread
 def check(
     options: PolicyOptions,
-    rows: Annotated[
-        bool, Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
-    ] = False,
+    rows: Annotated[bool, Option("--rows", help="Count what cannot be read: for the owner alone.")] = False,
 ) -> int:
     """Check the policy against the schemas of its files, and report every mistake at once; without one, show what an
     analyst will see. Reads no rows, spends nothing.

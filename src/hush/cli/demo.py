@@ -122,12 +122,8 @@ class Tour(StrEnum):
 
 
 def demo(
-    tour: Annotated[
-        Tour, Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
-    ] = Tour.HOSPITAL,
-    folder: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
-    ] = None,
+    tour: Annotated[Tour, Argument(metavar="[TOUR]", help="hospital, or distributed.")] = Tour.HOSPITAL,
+    folder: Annotated[Path | None, Option(metavar="FOLDER", help="Keep the files here.")] = None,
     engine: Annotated[
         str, Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
     ] = "duckdb",
@@ -158,8 +154,7 @@ def demo(
 
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
-        if folder is not None or not as_json:
-            out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
+        out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
         write_hospital(where, patients, engine)
         curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
         answers = []
@@ -177,14 +172,13 @@ def demo(
             refusal = str(error)
         out.print(f"[red]refused:[/] {escape(refusal)}", highlight=False)
         left = curator.budget()
-    remaining = {view.analyst or "everybody": float(view.remaining.epsilon) for view in left}
-    if as_json:
-        print_json({"answers": answers, "attack": attack, "refused": refusal, "remaining": remaining})
-        return
     out.print(Rule("What is left", align="left"))
     for view in left:
         out.print(f"{view}: enough for {view.counts(error=50):,} more counts at ±50")
-    if folder is not None:
+    if as_json:
+        remaining = {view.analyst or "everybody": float(view.remaining.epsilon) for view in left}
+        print_json({"answers": answers, "attack": attack, "refused": refusal, "remaining": remaining})
+    elif folder is not None:
         out.print(
             f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "
             "hush ask, hush budget, hush history."

@@ -54,32 +54,23 @@ def budget(
         for view, left in zip(views, counts, strict=True)
     ]
     tables = [_budgets(views, counts, error), *([_details(views)] if details else [])]
-    removed = [
-        f"{view.analyst} on {view.data}: removed, the policy names them no longer" for view in views if view.removed
-    ]
+    gone = "removed, the policy names them no longer"
+    removed = [f"{view.analyst} on {view.data}: {gone}" for view in views if view.removed]
     options.tell({"accounts": accounts}, *tables, *removed)
 
 
 def _budgets(views: list[AccountView], counts: list[int], error: str) -> Table:
     """Return the accounts as a table; the columns for pending and set-aside amounts appear only if needed."""
-    titles = ["data", "analyst", "budget ε", "δ", "spent", "left", f"counts at ±{error}"]
     pending, aside = any(view.pending for view in views), any(view.set_aside for view in views)
-    titles[5:5] = ["set aside"] if aside else []
-    titles += ["pending"] if pending else []
-    table = plain_table(*titles, right=titles[2:])
+    titles = ["budget ε", "δ", "spent", *["set aside"] * aside, "left", f"counts at ±{error}", *["pending"] * pending]
+    table = plain_table("data", "analyst", *titles, right=titles)
     for view, left in zip(views, counts, strict=True):
-        cells = [
-            escape(view.data),
-            escape(view.analyst or "(all)") + (" (removed)" if view.removed else ""),
-            figure(view.epsilon),
-            figure(view.delta),
-            percent(view.spent.share),
-            *([percent(view.set_aside)] if aside else []),
-            percent(view.remaining.share),
-            "–" if view.removed else f"{left:,}",
-        ]
-        style = "bold" if view.analyst is None else "dim" if view.removed else None
-        table.add_row(*cells, *([str(view.pending)] if pending else []), style=style)
+        name = escape(view.analyst or "(all)") + " (removed)" * view.removed
+        cells = [escape(view.data), name, figure(view.epsilon), figure(view.delta), percent(view.spent.share)]
+        cells += [percent(view.set_aside)] if aside else []
+        cells += [percent(view.remaining.share), "–" if view.removed else f"{left:,}"]
+        cells += [str(view.pending)] if pending else []
+        table.add_row(*cells, style="bold" if view.analyst is None else "dim" if view.removed else None)
     return table
 
 
@@ -90,15 +81,11 @@ def _details(views: list[AccountView]) -> Table:
     for view in views:
         account = view.account
         summed = "∞" if account.spent_epsilon is None else figure(account.spent_epsilon)
-        table.add_row(
-            escape(view.data),
-            escape(view.analyst or "(all)"),
-            account.currency,
-            f"{figure(account.spent_loss)} of {figure(account.limit)}",
-            f"{summed} of {figure(account.epsilon)}",
-            figure(view.remaining.epsilon),
-            f"{figure(account.spent_delta)} of {figure(account.reserve)}",
-        )
+        losses = f"{figure(account.spent_loss)} of {figure(account.limit)}"
+        keys = f"{figure(account.spent_delta)} of {figure(account.reserve)}"
+        names = escape(view.data), escape(view.analyst or "(all)"), account.currency
+        total = f"{summed} of {figure(account.epsilon)}"
+        table.add_row(*names, losses, total, figure(view.remaining.epsilon), keys)
     return table
 
 

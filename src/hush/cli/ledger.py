@@ -49,7 +49,7 @@ def open_(
         Option(
             "--new",
             metavar="REASON",
-            help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
+            help="Begin anew although one was lost; why is recorded.",
         ),
     ] = "",
 ) -> None:
@@ -88,9 +88,7 @@ def add_data(
 def add_analyst(
     name: Annotated[str, Argument(help="The analyst's name.")],
     data: Annotated[str, Option(metavar="NAME", help="The data set they may ask about.")],
-    epsilon: Annotated[
-        str | None, Option(metavar="ε", help="Their own ε; without it the data set's budget binds.")
-    ] = None,
+    epsilon: Annotated[str | None, Option(metavar="ε", help="Their own ε; else the data set's binds.")] = None,
     delta: DeltaOption = None,
     kind: KindOption = "auto",
     *,
@@ -207,9 +205,7 @@ def backup(
 def restore(
     reason: ReasonOption,
     lost: LostOption,
-    source: Annotated[
-        Path | None, Option("--from", metavar="FILE", help="A file of hush ledger backup, to be put back whole.")
-    ] = None,
+    source: Annotated[Path | None, Option("--from", metavar="FILE", help="A backup, to be put back whole.")] = None,
     people: StoreOption = None,
     *,
     options: LedgerOptions,
