@@ -447,10 +447,9 @@ class _Game:
         bound = self.fortune.epsilon(self.share)
         measured, mu, violation, law = None, 0.0, None, ""
         if self.tested is not None:  # the last event that was tested, with exact intervals
-            arm, event, left, right = self.tested
-            runs = min(len(left), len(right))
-            sides = (right, left) if event.swapped else (left, right)
-            ours, theirs = (int(np.count_nonzero(event.holds(side))) for side in sides)
+            arm, event, *sides = self.tested
+            runs = min(map(len, sides))
+            ours, theirs = (int(np.count_nonzero(event.holds(side))) for side in sides[:: -1 if event.swapped else 1])
             p, q = (interval(n, runs, level=self.level / 2, look=max(self.looks, 1)) for n in (ours, theirs))
             measured, mu = Evidence(arm.pair, event, runs, (ours, theirs), p, q), gaussian_mu(p, q)
             if self.fortune.won(self.share):

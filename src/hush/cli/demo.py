@@ -124,9 +124,7 @@ class Tour(StrEnum):
 def demo(
     tour: Annotated[Tour, Argument(metavar="[TOUR]", help="hospital, or distributed.")] = Tour.HOSPITAL,
     folder: Annotated[Path | None, Option(metavar="FOLDER", help="Keep the files here.")] = None,
-    engine: Annotated[
-        str, Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
-    ] = "duckdb",
+    engine: Annotated[str, Option(metavar="ADDRESS", help="duckdb, or Spark's local[*] or sc://….")] = "duckdb",
     patients: Annotated[int, Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:

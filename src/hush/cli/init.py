@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    files: Annotated[
-        list[str],
-        Argument(
-            metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files, folders of them, or postgresql://…"
-        ),
-    ],
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Files of tables, folders, or postgresql://….")],
     output: Annotated[Path, Option(metavar="FILE", help="Where to write.")] = Path("hush.toml"),
     data: Annotated[str, Option(metavar="NAME", help="What to call the data set.")] = "mydata",
     separator: Annotated[str | None, Option(metavar="CHARACTER", help="What separates fields of CSV files.")] = None,
@@ -41,7 +36,7 @@ def init(
     no_input: Annotated[bool, Option("--no-input", help="Ask nothing; leave open what is not said.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a first hush.toml from the names and types of the columns of FILEs.
+    """Write a first hush.toml from the names and types of the columns of FILEs: Parquet, CSV, JSON, DuckDB or SQLite.
 
     What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values,
     the budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file. On a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,8 +98,10 @@ def declare(
             declarations = declaration.chosen(policy, name)
             if explain:
                 explained = [publisher.explain(declared) for declared in declarations]
-                parts = [(f"{item.declaration.name}: {item}", item.release) for item in explained]
-                options.tell({"streams": [item.to_json() for item in explained]}, *chain.from_iterable(parts))
+                parts: list[Any] = []
+                for item in explained:
+                    parts += [f"{item.declaration.name}: {item}", item.release]
+                options.tell({"streams": [item.to_json() for item in explained]}, *parts)
                 return
             streams = [publisher.declare(declared, actor=actor(None)) for declared in declarations]
     lines = []

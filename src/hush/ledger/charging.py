@@ -445,10 +445,10 @@ def fit(
         cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key] = account.spend(paid)
-        share = takes(room, cost)
-        # A release of a stream takes nothing of what is left: its price was set aside.
-        then = room.spend(cost) if analyst else under(state.committed(key) or account, lowered.get(key))
+        after[key], then = account.spend(paid), room.spend(cost)
+        share = then.share_used - room.share_used
+        if not analyst:  # a release of a stream takes nothing of what is left: its price was set aside
+            then = under(state.committed(key) or account, lowered.get(key))
         weight = 0 if key[1] else int(share * _WEIGHT)  # that of the data set, which is the last one here
         content["price"].insert(0, charge_to_json(paid))
         content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - then.share_spent).to_json())
