@@ -108,9 +108,9 @@ TOUR = [
     ),
     ("The median cost of the old", "SELECT MEDIAN(cost) AS median_cost FROM visits WHERE age >= 65", "0.2"),
 ]
-VICTIM = 711
+VICTIM = 739
+"""A patient who was treated for HIV; the rows are always the same."""
 _EXACT = "SELECT COUNT(*) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id <> $left_out"
-_FIRST = "SELECT MIN(patient_id) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id >= $first"
 _PRIVATE = "SELECT COUNT(*) AS n FROM visits WHERE disease = 'HIV'"
 
 
@@ -191,18 +191,15 @@ def _attack(curator: Curator, out: Console, where: Path) -> dict[str, Any]:
     """
     import duckdb
 
-    visits = str(where / "visits.parquet")
+    counted = {"visits": str(where / "visits.parquet")}
     with duckdb.connect() as connection:
-
-        def scalar(sql: str, **values: int) -> int:
-            return int(connection.execute(sql, {"visits": visits, **values}).fetchall()[0][0])
-
-        victim = scalar(_FIRST, first=VICTIM)
-        everybody, without = scalar(_EXACT, left_out=-1), scalar(_EXACT, left_out=victim)
+        everybody, without = (
+            connection.execute(_EXACT, {**counted, "left_out": patient}).fetchall()[0][0] for patient in (-1, VICTIM)
+        )
     answer = curator.ask(_PRIVATE, epsilon="0.2")
     private, error = answer.rows()[0]["n"], answer.rows()[0]["n_error"]
     out.print(Rule("An attack: somebody knows every visit but those of one patient", align="left"))
-    out.print(f"exact     {everybody:,} visits for HIV, {without:,} without patient {victim}: the secret is out.")
+    out.print(f"exact     {everybody:,} visits for HIV, {without:,} without patient {VICTIM}: the secret is out.")
     out.print(
         f"private   {private:,.0f} ± {error:.0f}, less the {without:,} the attacker knows of: "
         f"{private - without:+,.0f} ± {error:.0f} tells nothing about one patient."

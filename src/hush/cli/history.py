@@ -29,10 +29,8 @@ def budget(
 ) -> None:
     """Show the share of every budget that is left, and the number of counts that it pays for.
 
-    "Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question
-    takes: what all questions took, what is set aside for streams, and what is left make 100%. "Counts" says how many
-    more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no longer are shown
-    as removed: what they spent stays spent.
+    What all questions took, what is set aside for streams, and what is left make 100%. "Counts" says how many more
+    counts fit that are right within ±ERROR at the confidence.
 
     With --details, a second table has the sums that the accountant keeps, each against its limit: the losses in its
     own currency (Rényi divergence at an order, ρ, μ² or ε), the sum of ε, and the δ for choosing group keys; and "at
@@ -40,10 +38,8 @@ def budget(
 
     Examples:
 
-        hush budget
         hush budget --as alice --error 20 --confidence 0.99
-        hush budget --details
-        hush budget --ledger postgresql://ledger.example/hush --json
+        hush budget --details --json
     """
     with options.opened() as book:
         views = book.budget(options.reader(book))
@@ -98,18 +94,13 @@ def history(
     """List the charges, newest first: analyst, question, ε, the share of the budget that was taken, and the outcome.
 
     "Took" is a share of the data set's budget; with --as of the budget that bound the question, the analyst's own or
-    the data set's, as hush explain and the answer said. The shares that were taken of a budget add up to what hush
-    budget calls spent. A raise rewrites no line: an earlier share says of which ε it was taken. A question that was
-    asked again and answered for nothing is no charge.
-
-    An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending
-    one.
+    the data set's. A raise rewrites no line: an earlier share says of which ε it was taken. An *abandoned* charge is
+    one whose process died before it had an answer; it stays charged, like a failed or pending one.
 
     Examples:
 
         hush history --limit 20
         hush history --as alice --data clinic
-        hush history --json
     """
     with options.opened() as book:
         who = options.reader(book, data)
@@ -161,7 +152,6 @@ def show(
 
         hush show 56
         hush show 56 --as alice --format markdown
-        hush show 56 --json
     """
     from hush.curator.answer import Answer
 

@@ -49,7 +49,6 @@ def init(
         hush init hospital.duckdb              every table of the database
         hush init data/                        every table in a folder
         hush init postgresql://curator@db.example/clinic
-        hush init visits.parquet --no-input    leaves every place open
     """
     from hush.cli.check import check_rows
     from hush.policy.file import Policy

@@ -246,7 +246,6 @@ def requests(
 
     Examples:
 
-        hush requests
         hush requests --as alice
         hush requests --approve 12
         hush requests --decline 12 --reason "ask for counts by region instead"

@@ -27,8 +27,7 @@ _HELP = """
 Releases that come again and again. A stream pays in one of two ways.
 
 An owner declares any question with its dates, as [streams.NAME] in the policy or with options. The price of all releases
-is set aside of the data set's budget, as one plan. Each release is then charged and made at its date, once: by hush
-serve, or by hush stream run, for instance every hour from cron. The budgets of those who read are not charged.
+is set aside of the data set's budget. Each is then made at its date, once: by hush serve, or by hush stream run.
 
 An analyst creates running totals: a count or sum by day, charged once for its whole life. To advance it is free.
 
