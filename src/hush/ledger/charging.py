@@ -1,16 +1,8 @@
 """Charging: decide on each question under the ledger's lock, before any data is read.
 
-`reserve` answers with a value, a `Decision`:
-
-========= =============================================================================================================
-`Charge`  a new charge is on the disk, to every budget above the question: all of them, or none. With it, and only with
-          it, data may be read. Its outcome, an answer or a failure, is an entry of its own, recorded once
-`Replay`  the analyst has paid for this answer before: free
-`Share`   the answer that another analyst's charge has paid for, charged to this analyst's own account alone
-`Parked`  the owner decides first; nothing was charged
-========= =============================================================================================================
-
-What the budgets do not hold is refused by an error. A charge without an answer stays charged.
+`reserve` answers with a value, a `Decision`: a `Charge`, to every budget above the question or to none, a `Replay`, a
+`Share`, or `Parked`. What the budgets do not hold is refused by an error. The outcome of a charge, an answer or a
+failure, is an entry of its own, recorded once. A charge without an answer stays charged.
 
 **Replays.** An answer that is shown twice tells no more than shown once. Under the same *request id* the same question
 brings its answer again; another question is refused. The same *question* under another id brings its paid answer, byte
@@ -132,7 +124,6 @@ class Share(NamedTuple):
     """The receipt of this analyst's own charge."""
     answer: bytes
     when: str
-    """When the answer was computed and paid for."""
 
 
 Decision = Charge | Replay | Share | Parked

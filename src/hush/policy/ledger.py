@@ -177,12 +177,11 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
         new = [name for name in policy.data if (name, "") not in accounts]
         unnamed = sorted({name for name, _ in accounts} - set(policy.data))
         if data and new and unnamed:
-            log.warning(
+            warning = (
                 "A budget is opened for %s. The ledger also has %s, which the policy does not name: if that is a new "
-                "name for the same rows, what both reveal adds up",
-                ", ".join(new),
-                ", ".join(unnamed),
+                "name for the same rows, what both reveal adds up"
             )
+            log.warning(warning, ", ".join(new), ", ".join(unnamed))
         budgets = {(name, ""): data_set.budget for name, data_set in policy.data.items()}
         people = {(name, person.name): person for person in policy.analysts.values() for name in person.data}
         for (name, person), budget in [*budgets.items(), *((key, analyst.budget) for key, analyst in people.items())]:
@@ -198,14 +197,10 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
             elif budget is not None:
                 account, epsilon, delta = accounts[name, person], Fraction(budget.epsilon), Fraction(budget.delta)
                 if epsilon > account.epsilon or delta > account.delta:
-                    log.warning(
-                        "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-                        "hush ledger raise %s --epsilon %s --delta %s",
-                        f"{person} on {name}" if person else name,
-                        f"{name} --analyst {person}" if person else name,
-                        decimal(epsilon),
-                        decimal(delta),
-                    )
+                    whose, option = (f"{person} on {name}", f" --analyst {person}") if person else (name, "")
+                    raising = f"hush ledger raise {name}{option} --epsilon {decimal(epsilon)} --delta {decimal(delta)}"
+                    warning = "The policy's budget for %s is larger than the ledger's, which holds; raise that with: %s"
+                    log.warning(warning, whose, raising)
             if budget is not None:
                 ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
         for (name, person), analyst in people.items():
