@@ -40,6 +40,7 @@ from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
 from hush.ledger.entries import now
 from hush.ledger.streams import StreamDeclaration, StreamPeriod
+from hush.policy.file import Policy
 from hush.policy.ledger import streams_of
 from hush.policy.streams import declared as stated
 from hush.server import schemas
@@ -163,9 +164,8 @@ async def explain(visit: Visit, body: schemas.Body) -> dict[str, Any]:
 async def create(visit: Visit, body: schemas.Body) -> dict[str, Any]:
     """Begin totals, and pay."""
     terms = body.given()
-    view = await visit.at_work(
-        terms.pop("request", None), lambda curator, name: curator.stream.create(**terms, request=name).view
-    )
+    request = terms.pop("request", None)
+    view = await visit.at_work(request, lambda curator, name: curator.stream.create(**terms, request=name).view)
     return view.to_json()
 
 
@@ -175,7 +175,7 @@ async def advance(visit: Visit, body: schemas.AdvanceBody) -> dict[str, Any]:
 
     def release(curator: Curator, _: str) -> dict[str, Any]:
         totals = own(curator, visit.path["name"])
-        totals.advance(body.through, parts=1)  # the next request goes on: others get their turn
+        totals.advance_part(body.through)  # the next request goes on: others get their turn
         return totals.view.to_json() | {"due": totals.due(body.through)}
 
     return await visit.at_work(body.request, release)
@@ -197,18 +197,20 @@ async def stop_own(visit: Visit) -> None:
 # declared streams, for owners
 
 
-async def explained(visit: Visit, declaration: StreamDeclaration) -> DeclarationExplanation:
+async def explained(visit: Visit, terms: Mapping[str, Any]) -> DeclarationExplanation:
     """Return the price of a declared stream. Sets nothing aside."""
-    return await visit.with_policy(lambda opened: Publisher(opened.data_sets, opened.ledger).explain(declaration))
+    return await visit.with_policy(
+        lambda opened: Publisher(opened.data_sets, opened.ledger).explain(_declaration(opened.policy, terms))
+    )
 
 
-async def declared(visit: Visit, declaration: StreamDeclaration) -> StreamView:
+async def declared(visit: Visit, terms: Mapping[str, Any]) -> StreamView:
     """Declare a stream, and set its price aside."""
 
     def declare(opened: OpenPolicy) -> StreamView:
         opened.ledger.check_made()
         publisher = Publisher(opened.data_sets, opened.ledger)
-        declared_stream = publisher.declare(declaration, actor=Actor.owner(visit.name))
+        declared_stream = publisher.declare(_declaration(opened.policy, terms), actor=Actor.owner(visit.name))
         return StreamView.of(declared_stream, publisher.streams.periods(declared_stream))
 
     return await visit.with_policy(declare)
@@ -221,9 +223,8 @@ async def stopped(visit: Visit, name: str, reason: str) -> None:
     )
 
 
-async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclaration:
+def _declaration(policy: Policy, terms: Mapping[str, Any]) -> StreamDeclaration:
     """Return the declaration in the fields of a form or a body."""
-    policy = await visit.with_policy(lambda opened: opened.policy)
     late = "make" if terms["late"] else "skip"
     words = {**terms, "sql": terms["question"], "late": late}
     return stated(terms["name"], words, list(policy.data), policy.analysts)
@@ -232,14 +233,13 @@ async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclar
 @ROUTES.api("POST /streams/declared/explain", OWNER, "DeclarationExplained", schemas.DeclarationBody)
 async def explain_declaration(visit: Visit, body: schemas.DeclarationBody) -> dict[str, Any]:
     """Price of a declared stream."""
-    return (await explained(visit, await declaration_of(visit, body.model_dump()))).to_json()
+    return (await explained(visit, body.model_dump())).to_json()
 
 
 @ROUTES.api("POST /streams/declared", OWNER, "Stream", schemas.DeclarationBody, status=201)
 async def declare(visit: Visit, body: schemas.DeclarationBody) -> dict[str, Any]:
     """Declare a stream."""
-    view = await declared(visit, await declaration_of(visit, body.model_dump()))
-    return view.to_json()
+    return (await declared(visit, body.model_dump())).to_json()
 
 
 @ROUTES.api("DELETE /streams/declared/{name}", OWNER, query=(("reason", {"type": "string", "maxLength": 2000}),))

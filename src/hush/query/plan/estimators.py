@@ -184,7 +184,8 @@ class Moment:
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values."""
-        numbers, draws = ([combined(values, parts) for parts in self.inputs] for values in (released, noise))
+        numbers = [combined(released, parts) for parts in self.inputs]
+        draws = [combined(noise, parts) for parts in self.inputs]
         # a count below 1/2 rounds to 0, and of no rows there is no mean; sample variances and correlations need two
         unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
         low, high = self._range
@@ -314,8 +315,10 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
         if isinstance(statistic, Total | DistinctTotal):
             products.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
     for factors in products:
-        step = math.prod(factor.step for factor in factors)
-        largest = max(1, *(abs(end) for factor in factors for end in (factor.first, factor.last)))
+        step, largest = Fraction(1), 1
+        for factor in factors:
+            step *= factor.step
+            largest = max(largest, abs(factor.first), abs(factor.last))
         if not (step >= _TINY and step * largest**2 <= 1 / _TINY):
             raise UnplannableError(
                 "the bounds of these values are too large or too fine to compute with; "
@@ -352,14 +355,11 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
         case AggregateKind.MODE:
             argument = aggregate.arguments[0]
             values = finite_values(argument.type)
-            if values is None:
+            if not values:
                 how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
                 raise UnplannableError(
-                    f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
-                )
-            if not values:
-                raise UnplannableError(
-                    "MODE picks from a public list of values, and the conditions leave none of it; widen them"
+                    "MODE picks from a public list of values, and this has none, or the conditions leave none of it; "
+                    f"{how} its values in the policy, or widen the conditions"
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
@@ -468,13 +468,14 @@ def _sources(
     costs: dict[Population, int] = {}
     for population, aggregates in counted.items():
         weights = demands[population] = defaultdict(Fraction)
+        # each sum from zero has weight 1, whose cube root is 1
+        options: list[tuple[int, CountSource | None]] = [(len(aggregates) * _UNIT, None)]
         for aggregate in aggregates:
             for argument, weight in _weights(aggregate).items():
                 weights[argument] += weight
-        options: list[tuple[int, CountSource | None]]
-        if all(aggregate.kind is AggregateKind.SUM for aggregate in aggregates):
-            options = [(len(aggregates) * _UNIT, None)]  # each sum from zero has weight 1, whose cube root is 1
-        else:
+            if aggregate.kind is not AggregateKind.SUM:
+                options = []
+        if not options:
             times = FINE if weighted and not population.everything else 1
             separate = Count(population=population, bound=times)
             options = [(_cost(weights), CountSource(separate, population, ((separate, Fraction(1, times)),)))]

@@ -110,7 +110,7 @@ from hush.query.relations import (
     WithWindows,
     columns,
     private,
-    relations_in,
+    walk,
     with_values,
 )
 from hush.query.schema import Schema
@@ -188,7 +188,7 @@ def limits(
     ``by`` are the keys themselves; ``matches`` counts rows of public tables; ``max_rows`` and ``max_groups`` are limits
     that the question sets itself.
     """
-    parts = relations_in(relation)
+    parts = list(walk(relation))
     scanned = [part for part in parts if isinstance(part, Scan)]
     names = [scan.table for scan in scanned if not scan.public]
     if not names:
@@ -619,7 +619,7 @@ Distinct = DistinctCount | DistinctTotal
 Statistic = Count | Total | UnitCount | DistinctCount | DistinctTotal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
     """Σ(x-l) and Σ(x-u) over a population: its sum and its number of rows for the sensitivity of one sum.
 
@@ -650,8 +650,11 @@ class Halves:
         others = None
         if wider is not None:
             others = Count(population=wider, without=population, bound=raw.last - raw.first)
-        first, second = (Total(population=population, factors=(factor,)) for factor in (above, below))
-        return cls(first, second, others)
+        return cls(
+            above=Total(population=population, factors=(above,)),
+            below=Total(population=population, factors=(below,)),
+            others=others,
+        )
 
     @property
     def factor(self) -> Factor:
