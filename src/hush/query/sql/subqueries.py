@@ -222,7 +222,7 @@ def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
         )
     keys = [(context.fresh("key"), _unique_key(*pair)) for pair in inner.condition.equalities]
     outside = WithinUnit(Rows(context, inner.scope), keys, outside=True)
-    result = outside.convert(projections(select)[0].node)
+    result = outside.convert(select.expressions[0].unalias())
     _attach(rows, inner, outside.relation(inner.scope.relation), keys)
     return result
 
