@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from types import MappingProxyType
 
 from sqlglot import exp
 from sqlglot.parsers.duckdb import DuckDBParser
@@ -198,14 +199,12 @@ def rewritten_aggregate(node: exp.Expr, *, spread: bool = False) -> exp.Expr | N
 class Converter(ABC):
     """Turns sqlglot's expressions into ours, by the readers of their classes."""
 
+    context: Context
     noisy = False
     """Whether expressions are over noisy answers."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.aliases: dict[str, exp.Expr] = {}
-        """Results that may be called by their names."""
-        self.aliases_first = False
+    aliases: Mapping[str, exp.Expr] = MappingProxyType({})
+    """Results that may be called by their names."""
+    aliases_first = False
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
@@ -244,7 +243,7 @@ class Converter(ABC):
 
     def result_called(self, name: str) -> Expression:
         """Return the result of a name; inside it names are columns, for an alias cannot name itself."""
-        aliases, self.aliases = self.aliases, {}
+        aliases, self.aliases = self.aliases, MappingProxyType({})
         try:
             return self.convert(aliases[name])
         finally:
@@ -280,7 +279,7 @@ class _Template(Converter):
     """The definition of a function that abbreviates others, over its arguments."""
 
     def __init__(self, context: Context, arguments: Mapping[str, Expression]) -> None:
-        super().__init__(context)
+        self.context = context
         self._arguments = arguments
 
     def convert(self, node: object) -> Expression:
@@ -296,7 +295,7 @@ class Rows(Converter):
     """Expressions over the rows of a relation."""
 
     def __init__(self, context: Context, scope: Scope, types: dict[str, Type] | None = None) -> None:
-        super().__init__(context)
+        self.context = context
         self.scope = scope
         self.types = columns(scope.relation) if types is None else types
         self._converted: dict[int, tuple[object, Expression]] = {}

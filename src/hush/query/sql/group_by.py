@@ -430,12 +430,12 @@ def _check_candidates(argument: Expression, node: exp.Expr) -> None:
 class Grouped(Converter):
     """Expressions over keys and aggregates; a subclass has the expression for an aggregate."""
 
-    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
-        super().__init__(rows.context)
+    def __init__(self, rows: Rows, keys: Sequence[Named], columns: Sequence[Column]) -> None:
+        self.context = rows.context
         self.rows = rows
         self.named_keys = tuple(keys)
         self.keys = list(dict(keys).values())
-        self.columns = [Column(name, key.type) for name, key in keys]
+        self.columns = list(columns)
         """The column of each key."""
         self.windows: Windows | None = None
         """The window functions and subqueries over answers, where they may stand."""
@@ -502,7 +502,7 @@ class WithinUnit(Grouped):
     """
 
     def __init__(self, rows: Rows, keys: Sequence[Named], *, outside: bool = False) -> None:
-        super().__init__(rows, keys)
+        super().__init__(rows, keys, [Column(name, key.type) for name, key in keys])
         self.outside = outside
         self.empty = not keys and not rows.scope.private
         """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""

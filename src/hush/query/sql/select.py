@@ -241,10 +241,9 @@ class _Released(Grouped):
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
         keys, self._sets = _keys(select, items, rows)
-        super().__init__(rows, keys)
+        super().__init__(rows, keys, [Column(rows.context.fresh(name), key.type) for name, key in keys])
         self.windows: Windows = windows
         self._aggregates: dict[Aggregate, Column] = {}
-        self.columns = [Column(self.context.fresh(name), key.type) for name, key in keys]
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
         if self._sets is not None:
@@ -312,13 +311,13 @@ def _keys(
         raise _no_aggregate()
     sets = grouping_sets(select, items, rows)
     nodes = list({id(node): node for nodes in sets for node in nodes}.values())
-    results: list[tuple[str, Expression]] = []
+    results: dict[Expression, str] = {}
     for item in items if nodes else ():
         if not has_aggregate(item.node):
             with contextlib.suppress(QuestionError):  # said when the results are resolved
-                results.append((item.name, rows.convert(item.node)))
-    keys: list[Named] = []
-    names: set[str] = set()
+                results.setdefault(rows.convert(item.node), item.name)
+    keys: dict[str, Expression] = {}
+    taken: set[str] = set()
     for node in nodes:
         unit = rows.unit(node)
         expression = None if unit else rows.convert(node)
@@ -334,21 +333,19 @@ def _keys(
             if len(nodes) > 1 and len(sets) == 1:
                 continue  # one value for all rows makes no groups
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
-        if any(expression == key for _, key in keys):
-            continue
-        name = next((name for name, result in results if result == expression), "")
-        if not name:  # as the analyst wrote it: of a column its name, of anything else its text
+        if expression not in keys.values():
+            # without a result, as the analyst wrote it: of a column its name, of anything else its text
             is_column = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
-            name = identifier(node.this) if is_column else shown(node)
-        base, number = name, 2
-        while name.casefold() in names:
-            name, number = f"{base}_{number}", number + 1
-        names.add(name.casefold())
-        keys.append((name, expression))
+            written = results.get(expression) or (identifier(node.this) if is_column else shown(node))
+            name, number = written, 2
+            while name.casefold() in taken:
+                name, number = f"{written}_{number}", number + 1
+            taken.add(name.casefold())
+            keys[name] = expression
     if len(sets) == 1:
-        return keys, None
-    indices = {expression: index for index, (_, expression) in enumerate(keys)}
-    return keys, tuple(tuple(sorted({indices[rows.convert(node)] for node in nodes})) for nodes in sets)
+        return list(keys.items()), None
+    indices = {expression: index for index, expression in enumerate(keys.values())}
+    return list(keys.items()), tuple(tuple(sorted({indices[rows.convert(node)] for node in nodes})) for nodes in sets)
 
 
 # The names of a SELECT over answers: columns, or after GROUP BY keys and folds
@@ -378,7 +375,8 @@ class _Regrouping(Grouped):
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
         keys = dict.fromkeys(map(rows.convert, single_set(select, items, rows)))
-        super().__init__(rows, [(rows.context.fresh("key"), key) for key in keys])
+        columns = [Column(rows.context.fresh("key"), key.type) for key in keys]
+        super().__init__(rows, [(column.name, key) for column, key in zip(columns, keys, strict=True)], columns)
         self.windows = windows
         self._folds: dict[Window, str] = {}
 
