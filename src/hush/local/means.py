@@ -21,9 +21,6 @@ so a linear function of the report is an unbiased estimate of v.
 
 `LocalMean` takes the best of these at its ε. Its worst variance on [-1, 1] is 4.286 at ε=1, 1.040 at ε=2, 0.216 at ε=4.
 
->>> mechanism = LocalMean(epsilon=1, lower=0, upper=100)
->>> mechanism.release(30) in mechanism.reports
-True
 >>> round(LocalMean(epsilon=1, lower=-1, upper=1).variance(count=1), 3)
 4.286
 
@@ -49,9 +46,6 @@ stands for the random function, the same kind of assumption that `hush.noise.bit
 `event` states ε + 2⁻¹². Unconditionally the loss is at most 2ε. No real number is ever reported, so that there are no
 low bits to read: floats decide only on which side of γ a seed lies, and any decision there would do.
 
->>> mechanism = LocalVectorMean(epsilon=4, dimensions=3)
->>> 0 <= mechanism.release([1.0, 0.0, 0.0]) < 2**64
-True
 >>> round(LocalVectorMean(epsilon=4, dimensions=100).squared_error(count=1), 1)
 43.5
 """
@@ -205,10 +199,8 @@ class LocalMean(ReadableRepr):
         """
         n = integer(count, "count", minimum=1)
         log = math.log(2 / float(1 - confidence_level(confidence)))
-        _, bit, wide = self._choice
-        ends = np.abs([*bit.estimate(np.array([0, 1])), *wide.estimate(np.array([0, wide.reports - 1]))])
-        half = float(self.upper - self.lower) / 2
-        largest, spread = (float(ends.max()) + 1) * half, self.variance(count=1)
+        ends = [abs(window.estimate(np.array([0, window.reports - 1]))).max() for window in self._choice[1:]]
+        largest, spread = float(max(ends) + 1) * float(self.upper - self.lower) / 2, self.variance(count=1)
         # Bernstein: P[|S| ≥ t] ≤ 2·exp(-t²/2(nσ² + t·M/3)), solved for t; raised by more than the float error.
         return (log * largest / 3 + math.sqrt((log * largest / 3) ** 2 + 2 * n * spread * log)) / n * (1 + 1e-12)
 

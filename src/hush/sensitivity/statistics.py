@@ -38,10 +38,6 @@ The local sensitivity is the largest norm of such a v. **Smooth.** Coordinate by
 R/max(n-d, 1) at distance d (the text above), so the norm by k^{1/p} times that; under replace the local
 sensitivity is at most k^{1/p}·R/n everywhere, and that one step away.
 
->>> import numpy as np
->>> float(local_rows("mean", np.array([[0, 10], [5, 5]]), 0, 10, "replace", "l1"))
-10.0
-
 **Order statistics**: the median and every quantile, and the distance to instability. Let x₁ ≤ … ≤ x_n be whole numbers,
 x_i = lower for i ≤ 0 and x_i = upper for i > n, and f(D) = x_m with m = ⌈qn⌉. Put
 

@@ -326,43 +326,27 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
         for parts in zip(*((kind.distance, kind.begin, kind.end) for kind in kinds), strict=True)
     )
     order = np.lexsort((distance, race))
-    run_sizes = (end - begin)[order]
-    origin = np.repeat(np.concatenate([np.arange(count, dtype=np.int8) for count in rows]), len(group))[order]
+    run_sizes, begin = (end - begin)[order], begin[order]
     runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
-    sides = []
-    for number_of_side in range(max(rows)):
-        lacking = [0 if number_of_side < count else kind.times for count, kind in zip(rows, kinds, strict=True)]
-        sides.append(_Side(run_sizes, origin == number_of_side, runs, np.tile(lacking, len(runs) // len(kinds))))
-    weights, *times = (side.size for side in sides)
-    boxes = select_each(
-        -distance[order], rate, weights=weights, times=times, sizes=runs.reshape(-1, len(kinds)).sum(axis=1)
-    )
-    inside = uniform_integers(np.concatenate([side.size[boxes] for side in sides])).reshape(len(sides), -1)
+    sides = np.arange(max(rows))[:, None]
+    own = np.repeat(np.concatenate([np.arange(count) for count in rows]), len(group))[order] == sides
+    # The points of each side, in the order of all runs. A place that lacks a side has as many points of it as its
+    # tuples count, as if they came before: nobody's.
+    upto = np.cumsum(np.where(own, run_sizes, 0), axis=1)
+    start = np.roll(upto[:, np.cumsum(runs) - 1], 1, axis=1)
+    start[:, 0] = 0
+    start = start - np.tile(np.where(sides < rows, 0, [kind.times for kind in kinds]), len(runs) // len(kinds))
+    sizes = np.where(own, run_sizes, upto - np.repeat(start, runs, axis=1))  # of each side in each run's box
+    of_group = runs.reshape(-1, len(kinds)).sum(axis=1)
+    boxes = select_each(-distance[order], rate, weights=sizes[0], times=[*sizes[1:]], sizes=of_group)
+    inside = uniform_integers(sizes[:, boxes].ravel()).reshape(len(sides), -1)
     where = np.searchsorted(np.cumsum(runs), boxes, side="right")
+    number = inside + np.where(own[:, boxes], upto[:, boxes] - run_sizes[boxes], start[:, where])
     points = []
-    for side, number in zip(sides, inside, strict=True):
-        run, offset = side.find(boxes, where, number)
-        points.append(begin[order[run]] + offset)
+    for side, wanted in zip(upto, number, strict=True):
+        run = np.searchsorted(side, wanted, side="right")
+        points.append(begin[run] + wanted - side[run] + run_sizes[run])
     return where % len(kinds), points
-
-
-class _Side:
-    """The points of one side, in the order of all runs."""
-
-    def __init__(self, run_sizes: Integers, mine: npt.NDArray[np.bool_], runs: Integers, lacking: Integers) -> None:
-        self._run_sizes, self._mine = run_sizes, mine
-        self._upto = np.cumsum(np.where(mine, run_sizes, 0))
-        before = np.append(np.zeros(1, run_sizes.dtype), self._upto[np.cumsum(runs) - 1])[:-1]
-        # A place that lacks this side has as many points of it as its tuples count, as if they came before: nobody's.
-        self._start = before - lacking
-        self.size: Integers = np.where(mine, run_sizes, self._upto - np.repeat(self._start, runs))
-        """The number of points of this side in each run's box."""
-
-    def find(self, boxes: Integers, race: Integers, inside: Integers) -> tuple[Integers, Integers]:
-        """Return the run of the point with number ``inside`` in each chosen box, and its index within the run."""
-        number = inside + np.where(self._mine[boxes], self._upto[boxes] - self._run_sizes[boxes], self._start[race])
-        run = np.searchsorted(self._upto, number, side="right")
-        return run, number - self._upto[run] + self._run_sizes[run]
 
 
 _CUT_EXPONENT = 20.0
