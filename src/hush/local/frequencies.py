@@ -183,7 +183,7 @@ def _vectors(numbers: npt.NDArray[np.int64], r: int, t: int) -> npt.NDArray[np.i
 
     Point number m + (r^j-1)/(r-1), m < r^j, has its 1 before the last j coordinates, which are the digits of m.
     """
-    tails = np.array([_points(r, j) if j else 0 for j in range(t + 1)])
+    tails = np.array([_points(r, j) for j in range(t + 1)])
     digits = np.searchsorted(tails, numbers, side="right") - 1
     positions = numbers - tails[digits] + np.asarray(r, dtype=np.int64) ** digits
     return np.asarray(positions[:, None] // r ** np.arange(t - 1, -1, -1) % r)
@@ -197,9 +197,10 @@ def _numbers(vectors: npt.NDArray[np.int64], r: int) -> npt.NDArray[np.int64]:
     leading = vectors[np.arange(len(vectors)), pivots]
     scaled = vectors * inverses[leading][:, None] % r
     digits = t - 1 - pivots
-    tails = np.array([_points(r, j) if j else 0 for j in range(t + 1)])
     positions = scaled @ (r ** np.arange(t - 1, -1, -1))
-    return np.asarray(positions - np.asarray(r, dtype=np.int64) ** digits + tails[digits])
+    return np.asarray(
+        positions - np.asarray(r, dtype=np.int64) ** digits + np.array([_points(r, j) for j in range(t)])[digits]
+    )
 
 
 _MOST_CATEGORIES_OF_SUBSETS = 256

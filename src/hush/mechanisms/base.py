@@ -122,13 +122,7 @@ def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> s
     return name
 
 
-def least(
-    make: Callable[[Fraction], M],
-    error: Callable[[M], float],
-    target: Number,
-    *,
-    why: str,
-) -> M:
+def least(make: Callable[[Fraction], M], error: Callable[[M], float], target: Number, *, why: str) -> M:
     """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``target``.
 
     ``why`` tells the reason why no ε brings the error below a limit.
