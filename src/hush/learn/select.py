@@ -33,13 +33,8 @@ from hush.core.errors import members
 from hush.learn.model import Model
 from hush.noise import bernoulli, uniform_integer
 
-_ORDERS = [
-    Fraction(11, 10),
-    Fraction(5, 4),
-    Fraction(3, 2),
-    *(Fraction(n) for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)),
-]
-_ORDERS += [Fraction(n) for n in (32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512, 1024)]
+_ORDERS = [Fraction(order) for order in ("1.1", "1.25", "1.5", 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)]
+_ORDERS += [Fraction(order) for order in (80, 96, 128, 192, 256, 384, 512, 1024)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,8 @@ r"""Frequencies of categories from local reports: three oracles, and which one t
 The one with the smallest variance whose reports stay small. Randomized response while a report of one category is best,
 subset selection up to 256 categories, projective geometry response beyond.
 
->>> type(frequency(epsilon=3, categories=4)).__name__
-'RandomizedResponse'
->>> type(frequency(epsilon=1, categories=100)).__name__
-'SubsetSelection'
->>> type(frequency(epsilon=1, categories=10**5)).__name__
-'ProjectiveGeometry'
+>>> [type(frequency(epsilon=1, categories=k)).__name__ for k in (3, 100, 10**5)]
+['RandomizedResponse', 'SubsetSelection', 'ProjectiveGeometry']
 
 **Subset selection**: a report is a set of categories that probably holds the true one. Ye, Barg 2018; Wang et al. 2016.
 Report a set of w ≈ k/(e^ε + 1) categories that holds the true one with probability p = w·e^ε/(w·e^ε + k - w); given

@@ -12,9 +12,6 @@ O(n) without sorting, and, rounding being monotone, only they are put on the gri
 NaN counts as missing. Of no data at all every grid point is as good as another: the answer is the middle of the bounds,
 and the interval is everything.
 
->>> middle = Quantile(q="0.5", bounds=(0, 100), epsilon=10**6, step=1)
->>> middle.release([1, 50, 50, 50, 99, float("nan")])
-50
 >>> Quantile(q="0.5", bounds=(0, 100), epsilon=1).interval([])
 (50.0, 50.0)
 >>> round(Quantile(q="0.5", bounds=(-1000, 1000), epsilon=1).error(0.95), 1)       # ranks, however many rows

@@ -45,8 +45,6 @@ exactly. It is bounded from above in one of two ways, each with its rounding on 
 * beyond, each sum is compared with an integral: Σ_{k≥j} f(k) lies between ∫_j^∞ f and ∫_{j-1}^∞ f for falling f (j ≥
   1), and σ√(2π) ≤ Σ_k f(k) ≤ σ√(2π)(1 + 3e^{-2π²σ²}) by Poisson summation. This gives away about one step in σ.
 
->>> float(discrete_delta(Fraction(1), 1, Fraction(1))) > 0.12
-True
 >>> discrete_sigma(Fraction(1), Fraction(1, 10**6), 1, "analytic") >= CALIBRATIONS["analytic"](1, "1e-6")
 True
 """

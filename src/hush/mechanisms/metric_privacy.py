@@ -22,8 +22,6 @@ distance is the same around every point, and `error` is its exact quantile. ``bi
 Traceback (most recent call last):
 ...
 hush.core.errors.InvalidValueError: The 'normaliser' parameter must be 'any' here...
->>> MetricExponential.on_integers(epsilon=10**6).release(7)
-7
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class Choosing(Calibrated):
 
     @abstractmethod
     def _index(self, scores: npt.NDArray[Any]) -> Any:
-        """Return the index that is chosen by exact scores."""
+        """Return the index that is chosen by exact scores, or the indices."""
 
     @abstractmethod
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
@@ -332,8 +332,11 @@ class TopK(Choosing):
     def release(self, scores: Any) -> list[Any]:
         """Return the k chosen indices, or candidates of a mapping, in the order drawn."""
         names, exact_scores = self._read(scores)
-        indices = noise.select(exact_scores, self.rate, count=self.k).tolist()
+        indices = self._index(exact_scores)
         return indices if names is None else [names[index] for index in indices]
+
+    def _index(self, scores: npt.NDArray[Any]) -> Any:
+        return noise.select(scores, self.rate, count=self.k).tolist()
 
     def _read(self, scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         names, exact_scores = read_scores(scores)
