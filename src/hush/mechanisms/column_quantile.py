@@ -125,14 +125,9 @@ class Quantile(ReadableRepr):
 
     def interval(self, data: Any) -> tuple[Any, float]:
         """Return a grid point, and the half-width of its interval in units of the value."""
-        index, half = self.draw(present(data))
-        return on_grid(index, self.step), float(half * self.step)
-
-    def draw(self, values: npt.NDArray[Any]) -> tuple[int, int]:
-        """Return the released grid point and the half-width in steps, for values without missing ones."""
         mechanism = self.mechanism
-        drawn = mechanism.release([self.histogram(values, mechanism)])
-        return self.ends[0] + int(drawn.index[0]), int(drawn.half[0])
+        drawn = mechanism.release([self.histogram(present(data), mechanism)])
+        return on_grid(self.ends[0] + int(drawn.index[0]), self.step), float(int(drawn.half[0]) * self.step)
 
     def draw_point(self, values: npt.NDArray[Any]) -> int:
         """Return a grid point in steps that aims at the quantile itself, without an interval, at the same price.
@@ -151,7 +146,7 @@ class Quantile(ReadableRepr):
         if values.dtype == object:  # numbers of any kinds need not compare with one another; their grid points do
             values, grid = grid.integers(values, lower=lower, upper=upper), Grid(1)
             lower, upper = Fraction(first), Fraction(last)
-        target, rank, n = mechanism.target(len(values)), mechanism.fraction.denominator, len(values)
+        target, rank, n = int(mechanism.target(len(values))), mechanism.fraction.denominator, len(values)
         # Ranks within the mechanism's reach of the target; their values alone need exact bins.
         low = max(0, (target - mechanism.reach) // rank)
         high = min(n, -(-(target + mechanism.reach) // rank))

@@ -124,7 +124,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -213,6 +214,7 @@ class PointRuns:
         weights = (weights if largest < _LARGEST_MACHINE_SUM else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._totals: Integers = upto[edges[1:]] - upto[edges[:-1]]
+        self.targets: Integers = law.target(self._totals // b)
         # The weight below a bin and up to it, less the target:
         below, above = (upto[ends] - (upto[edges[:-1]] + self.targets)[group] for ends in (slice(-1), slice(1, None)))
         self._least = self._floors(below, above, edges)
@@ -235,15 +237,6 @@ class PointRuns:
         self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._totals.dtype)
         self._below[inner], self._below[inner + 1], self._below[self._first] = below, above, -radius
         self._upto[inner], self._upto[inner - 1], self._upto[self._last] = above, below, radius
-
-    @cached_property
-    def targets(self) -> Integers:
-        """Each group's target t, in the scores' own unit."""
-        fraction = self._law.fraction
-        if 0 < fraction < 1:
-            return self._totals // fraction.denominator * fraction.numerator  # a multiple of the denominator
-        inside: Integers = np.minimum(self._totals // 2, self._law.rank)
-        return inside if fraction == 0 else self._totals - inside
 
     def _floors(self, below: Integers, above: Integers, edges: Integers) -> tuple[Integers, Integers]:
         """Return the least distances of each group's near pairs and of its far triples, by the weight of its ties."""
@@ -457,13 +450,12 @@ class GroupedQuantile(DrawnByWeight):
         """
         return (self._spread(confidence) + self.rank) / self._row
 
-    def target(self, rows: int) -> int:
-        """Return the target t for a number of rows, in units of scores; as private as that number."""
-        total = rows * self.row_weight
+    def target(self, weight: Any) -> Any:
+        """Return the target t of groups of this weight, in units of scores; as private as the weight."""
         if not self._extreme:
-            return total * self.fraction.numerator
-        inside = min(self.rank, total // 2)
-        return total - inside if self.fraction else inside
+            return weight * self.fraction.numerator
+        inside = np.minimum(self.rank, weight // 2)
+        return weight - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
         """Return the number of rows with which a quantile is known for any data; with fewer it may be any value.
