@@ -62,13 +62,9 @@ class KMeans(Model):
     def _columns(self) -> tuple[ModelColumn, ...]:
         columns = self._schema().columns
         integer(self.clusters, "clusters", minimum=1, maximum=_MAX_CLUSTERS)
-        if not all(column.numeric for column in columns):
-            raise InvalidValueError(
-                "schema",
-                got=[column.name for column in columns if not column.numeric],
-                allowed="numbers with bounds",
-                hint="Distances of categories mean nothing: leave them out.",
-            )
+        if categories := [column.name for column in columns if not column.numeric]:
+            hint = "Distances of categories mean nothing: leave them out."
+            raise InvalidValueError("schema", got=categories, allowed="numbers with bounds", hint=hint)
         return columns
 
     def _synthesis(self, columns: Sequence[ModelColumn]) -> SynthesisPlan:

@@ -191,9 +191,8 @@ class Model:
             raise _not_fitted(f"This {type(self).__name__} has no {name} yet; call fit first.") from None
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items() if k != 'schema')})"
-        )
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if name != "schema")
+        return f"{type(self).__name__}({fields})"
 
     # -- files ----------------------------------------------------------------------------------------------------
 

@@ -84,12 +84,9 @@ class PCA(Model):
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803, ARG002
         """Refuse: coordinates of the rows that were fitted are as private as the rows."""
-        raise InvalidValueError(
-            "X",
-            got="the rows to fit and to transform at once",
-            allowed="rows to fit, and then public rows to transform",
-            hint="Coordinates of protected rows are protected too: call fit, then transform on rows that may be seen.",
-        )
+        got, allowed = "the rows to fit and to transform at once", "rows to fit, and then public rows to transform"
+        hint = "Coordinates of protected rows are protected too: call fit, then transform on rows that may be seen."
+        raise InvalidValueError("X", got=got, allowed=allowed, hint=hint)
 
 
 def _squares(chunk: Floats) -> Floats:

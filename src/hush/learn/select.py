@@ -56,12 +56,8 @@ def selection_event(candidates: Sequence[Model], *, expected_trials: Number = 10
     if math.isfinite(pure):
         return ApproximateDPEvent(epsilon=3 * Fraction(pure))
     if any(event.delta_infinite > 0 for event in events):
-        raise InvalidValueError(
-            "candidates",
-            got="a model whose loss may be infinite",
-            allowed="models of pure or Gaussian noise",
-            hint="The theorem needs a finite Rényi divergence.",
-        )
+        got, hint = "a model whose loss may be infinite", "The theorem needs a finite Rényi divergence."
+        raise InvalidValueError("candidates", got=got, allowed="models of pure or Gaussian noise", hint=hint)
     base = {order: max(event.renyi(order) for event in events) for order in _ORDERS}
     # Rounded up, for the logarithm adds to the price.
     log = math.log(mean) * (1 + 1e-12)
