@@ -223,19 +223,9 @@ def _best(epsilon: float) -> tuple[int, _Window, _Window]:
     likely = _WIDE_REPORTS / (math.exp(epsilon / 2) + 1)
     widths = {min(max(1, round(likely) + step), _WIDE_REPORTS // 2) for step in range(-2, 3)}
     wide = min((_Window(_WIDE_REPORTS, width, odds) for width in widths), key=lambda window: window.variance(1.0))
-
-    def worst(sides: int) -> float:
-        share = sides / _COIN_SIDES
-        return max(share * wide.variance(v) + (1 - share) * bit.variance(v) for v in (0.0, 1.0))
-
-    # A maximum of two lines: the best coin lies at an end or where they meet.
-    rise = [wide.variance(v) - bit.variance(v) for v in (0.0, 1.0)]
-    candidates = {0, _COIN_SIDES}
-    if rise[0] != rise[1]:
-        meeting = (bit.variance(1.0) - bit.variance(0.0)) / (rise[0] - rise[1]) * _COIN_SIDES
-        if 0 < meeting < _COIN_SIDES:
-            candidates |= {math.floor(meeting), math.ceil(meeting)}
-    return min(candidates, key=worst), bit, wide
+    sides = np.arange(_COIN_SIDES + 1)
+    worst = np.maximum(*(sides * wide.variance(v) + (_COIN_SIDES - sides) * bit.variance(v) for v in (0.0, 1.0)))
+    return int(worst.argmin()), bit, wide
 
 
 _EPSILON_OF_FUNCTION = Fraction(1, 2**12)
