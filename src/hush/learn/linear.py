@@ -59,7 +59,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
@@ -208,6 +208,7 @@ class LeastSquares:
     __repr__ = __str__
 
 
+@dataclass(eq=False, repr=False)
 class LinearModel(Regressor):
     """Linear regression for inference: coefficients with intervals, from one release of moments.
 
@@ -219,17 +220,7 @@ class LinearModel(Regressor):
     """
 
     kind: ClassVar[str] = "linear_model"
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: tuple[float, float] | str | None = None,
-    ) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.target = target
+    target: tuple[float, float] | str | None = field(default=None, kw_only=True)
 
     def _moments(self) -> Moments:
         columns = self._schema().columns

@@ -42,14 +42,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import Number, integer
+from hush.core import integer
 from hush.core.chart import Chart, ChartAxis, ChartBar, ChartLine, bar_chart, line_chart
 from hush.learn.budget import Looks, Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
 from hush.learn.convex_fits import (
@@ -187,9 +187,13 @@ class NewtonFits:
         return theta
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveModel(Model):
     """The base of additive models: their parameters, their price, and after a fit curves over each column's levels."""
 
+    target: Any = field(default=None, kw_only=True)
+    basis: str = field(default="additive", kw_only=True)
+    rows: int = field(default=1, kw_only=True)
     pure_variant: ClassVar[str]
     """The model to take where the budget has no δ."""
     loss: ClassVar[Loss]
@@ -197,24 +201,8 @@ class AdditiveModel(Model):
     """A usual mean of the loss's second derivative, for Newton steps: more than half of the largest, or steps stray."""
     held: ClassVar[float]
     """The mean second derivative that an error in advance supposes."""
-
     effect_unit: ClassVar[str]
     """The scale of the effects."""
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: Any = None,
-        basis: str = "additive",
-        rows: int = 1,
-    ) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.target = target
-        self.basis = basis
-        self.rows = rows
 
     def _budget(self) -> tuple[Fraction, Fraction]:
         """Return ε and a δ above 0."""

@@ -299,7 +299,7 @@ def _number(value: Any, unit: str | None = None) -> float:
 def _array(values: Any) -> npt.NDArray[Any]:
     """Return one column of any library as a flat array."""
     if isinstance(values, (list, tuple)):
-        array = np.empty(len(values), dtype=object)
+        array: npt.NDArray[Any] = np.empty(len(values), dtype=object)
         for index, value in enumerate(values):  # one by one: a value may itself be a list
             array[index] = value
     else:
