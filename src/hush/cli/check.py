@@ -20,27 +20,20 @@ engine = typer.Typer(help="What the role in a database may do.", no_args_is_help
 @spread
 def check(
     options: PolicyOptions,
-    rows: Annotated[
-        bool, Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
-    ] = False,
+    rows: Annotated[bool, Option("--rows", help="Count what cannot be read: for the owner alone.")] = False,
 ) -> int:
     """Check the policy against the schemas of its files, and report every mistake at once; without one, show what an
     analyst will see. Reads no rows, spends nothing.
 
-    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them: a
-    line with too few or too many fields, a character that the encoding does not have, a cell that is no number. Such
-    rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with what
-    to write instead: a format of dates, a decimal mark, an encoding, a separator. THESE NUMBERS ARE EXACT, so they are
-    facts about people: they are for the owner of the rows, are printed here and kept nowhere, and must not be shown to
-    an analyst.
+    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them.
+    Such rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with
+    what to write instead. THESE NUMBERS ARE EXACT, so they are facts about people: they are for the owner of the rows,
+    are printed here and kept nowhere, and must not be shown to an analyst.
 
     Examples:
 
-        hush check
         hush check --policy clinic.toml --json
         hush check --rows
-
-    Exit status: 0 the policy can be used, 2 there are mistakes.
     """
     result = _checked(options.policy, rows=rows, quiet=options.as_json)
     number, unread = len(result.mistakes), _unread(result)
@@ -51,13 +44,10 @@ def check(
         "notes": list(result.notes),
     }
     content |= {"rows": unread, "proposals": [asdict(proposal) for proposal in result.proposals]} if rows else {}
-    lines = [str(error) for error in result.mistakes]
-    if result.seen and not number:
-        lines += ["What an analyst will see:\n", f"{result.seen}\n"]
-    lines += _unread_lines(unread) if rows else []
-    lines += [f"note: {note}" for note in result.notes]
-    lines.append(f"{number} mistake{'s' if number > 1 else ''}." if number else "The policy can be used.")
-    options.tell(content, *lines)
+    seen = ["What an analyst will see:\n", f"{result.seen}\n"] if result.seen and not number else []
+    end = f"{number} mistake{'s' if number > 1 else ''}." if number else "The policy can be used."
+    notes = [f"note: {note}" for note in result.notes]
+    options.tell(content, *map(str, result.mistakes), *seen, *_unread_lines(unread), *notes, end)
     return 2 if number else 0
 
 
@@ -124,20 +114,16 @@ def tables(
 
         hush tables
         hush tables visits --as alice
-        hush tables --json
     """
     from hush.query.errors import did_you_mean
 
     with asker.opened() as curator:
         catalogue = curator.tables()
-    chosen = list(catalogue.values())
-    if table is not None:
-        if table not in catalogue:
-            hint = did_you_mean(table, catalogue, otherwise=f"There are {', '.join(catalogue)}.")
-            raise InvalidValueError("TABLE", got=table, allowed="a table that can be asked about", hint=hint)
-        chosen = [catalogue[table]]
-    shown = [description.to_json() for description in chosen]
-    asker.tell({"tables": shown}, "\n\n".join(map(str, chosen)))
+    if table not in {None, *catalogue}:
+        hint = did_you_mean(str(table), catalogue, otherwise=f"There are {', '.join(catalogue)}.")
+        raise InvalidValueError("TABLE", got=table, allowed="a table that can be asked about", hint=hint)
+    chosen = [description for name, description in catalogue.items() if table in {None, name}]
+    asker.tell({"tables": [description.to_json() for description in chosen]}, "\n\n".join(map(str, chosen)))
 
 
 @command(engine, "check")
@@ -145,10 +131,9 @@ def check_role(options: PolicyOptions) -> int:
     """Check the role that hush has in the databases of a policy: it must be able to read the columns that the policy
     names, and nothing else. Prints missing rights, superfluous rights, and the statements that make the right role.
 
-    Examples:
+    Example:
 
-        hush engine check
-        hush engine check --policy clinic.toml --json
+        hush engine check --policy clinic.toml
 
     Exit status: 0 the role can read what it must and nothing else, 2 otherwise.
     """

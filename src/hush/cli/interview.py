@@ -35,7 +35,6 @@ from hush.policy.draft import (
     PUBLIC,
     Draft,
     DraftTable,
-    checked_words,
     first_words,
     known_words,
     read_count,
@@ -105,18 +104,14 @@ class Interview:
             said = typer.prompt(visible(question), default="", show_default=False).strip()
             if not said:
                 return empty
-            if said == _TAKE and not usual:
-                console().print("Nothing is proposed here; say it in words.", markup=False)
-                continue
             said = usual if said == _TAKE else said
-            if said.casefold() in _BACK:
-                if self._answers:
-                    raise _BackError
-                console().print("This is the first question.", markup=False)
-                continue
+            if said.casefold() in _BACK and self._answers:
+                raise _BackError
             try:
                 said.encode()  # a policy is written in UTF-8; a terminal can send half of a surrogate pair
-                return check(said)
+                if said and said.casefold() not in _BACK:
+                    return check(said)
+                problem = "This is the first question." if said else "Nothing is proposed here; say it in words."
             except UnicodeEncodeError:
                 problem = "That cannot be written as UTF-8."
             except HushError as error:
@@ -231,10 +226,8 @@ def _ask_columns(talk: Interview, table: DraftTable, unit: str | None) -> dict[s
         answer = _ask_column(talk, column, words, untyped=table.untyped)
         if answer == _SKIP:
             break
-        if answer == LEAVE_OUT:
-            known[column] = None
-        elif isinstance(answer, Mapping) and answer != words:
-            known[column] = answer
+        if answer != words:
+            known[column] = answer if isinstance(answer, Mapping) else None
     if declared and all(known.get(column, words) is None for column, words in declared.items()):
         kept = next(reversed(declared))
         del known[kept]
@@ -260,13 +253,6 @@ def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped:
         asked: Mapping[str, Any] = dict(answer)
         question = f"  {column}: {_EXAMPLES[kind]}"
         answer = talk.ask(question, lambda said: known_words(column, said, asked, untyped=False), empty=asked)
-    if "lower" in answer and "upper" not in answer:
-        ends: Mapping[str, Any] = dict(answer)
-
-        def upper(said: str) -> Mapping[str, Any]:
-            return checked_words(column, {**ends, "upper": said})
-
-        answer = talk.ask(f"  {column}: upper bound", upper, empty=ends)
     return answer
 
 

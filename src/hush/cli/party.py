@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -63,9 +63,7 @@ def join_(
     key: KeyOption,
     values: Annotated[Path, Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")],
     connect: Annotated[str, Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
-    ledger: Annotated[
-        str | None, Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
-    ] = None,
+    ledger: Annotated[str | None, Option(metavar="PATH|URL", help="Charge this ledger before anything leaves.")] = None,
     data: Annotated[str | None, Option(help="The ledger's data set that the counters were made of.")] = None,
     analyst: Annotated[str | None, Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
     seconds: Annotated[float, Option(help="How long to wait for each step.", min=1)] = 240.0,
@@ -77,14 +75,12 @@ def join_(
     agreed, private = _session(session), _key(key)
     if len({ledger is None, data is None, analyst is None}) > 1:
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
-    counters, address = _values(values), _address(connect)
+    counters, address, tickets = _values(values), _address(connect), list[Charge]()
     before = AggregationError(
         f"session {agreed.name!r} was taken part in before, and a second time would be a second release; make one "
         "with another name"
     )
-    tickets: list[Charge] = []
-    with contextlib.ExitStack() as stack:
-        book = None if ledger is None else stack.enter_context(Ledger.open(ledger))
+    with nullcontext() if ledger is None else Ledger.open(ledger) as book:
 
         def before_masking() -> None:
             """Charge the ledger before this party's vector is sent, and leave a file beside the private key."""
@@ -102,9 +98,8 @@ def join_(
             except FileExistsError:
                 raise before from None
             except OSError as error:
-                raise HushError(
-                    f"cannot write {record}, which keeps a session from being joined twice: {error}"
-                ) from None
+                why = f"cannot write {record}, which keeps a session from being joined twice: {error}"
+                raise HushError(why) from None
 
         try:
             result = join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
@@ -136,13 +131,12 @@ def open_(
     """Write a session: the terms that all parties agree upon beforehand. Each party checks it before joining."""
     parties = {}
     for entry in party:
-        label, separator, public = entry.partition("=")
+        label, _, public = entry.partition("=")
         try:
-            parties[label] = bytes.fromhex(public)
+            parties[label] = bytes.fromhex(public or "none")
         except ValueError:
-            separator = ""
-        if not separator:
-            raise InvalidValueError("--party", got=entry, allowed="NAME=PUBLIC, the key that `hush party key` printed")
+            allowed = "NAME=PUBLIC, the key that `hush party key` printed"
+            raise InvalidValueError("--party", got=entry, allowed=allowed) from None
     session = Session(
         name=name, parties=parties, aggregator=public_key(_key(key)), dropouts=dropouts, colluding=colluding,
         length=length, sensitivity=sensitivity, epsilon=epsilon, delta=delta,
@@ -166,9 +160,7 @@ def run(
     key: KeyOption,
     address: Annotated[str, Option("--listen", metavar="HOST:PORT", help="Where parties join.")] = "127.0.0.1:7000",
     seconds: Annotated[float, Option(help="How long to wait in each step.", min=0.1)] = 60.0,
-    transcript: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the digests and signatures of all messages.")
-    ] = None,
+    transcript: Annotated[Path | None, Option(metavar="FILE", help="Write digests of all messages.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run one session, and print the noisy sums."""

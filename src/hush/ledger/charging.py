@@ -1,16 +1,8 @@
 """Charging: decide on each question under the ledger's lock, before any data is read.
 
-`reserve` answers with a value, a `Decision`:
-
-========= =============================================================================================================
-`Charge`  a new charge is on the disk, to every budget above the question: all of them, or none. With it, and only with
-          it, data may be read. Its outcome, an answer or a failure, is an entry of its own, recorded once
-`Replay`  the analyst has paid for this answer before: free
-`Share`   the answer that another analyst's charge has paid for, charged to this analyst's own account alone
-`Parked`  the owner decides first; nothing was charged
-========= =============================================================================================================
-
-What the budgets do not hold is refused by an error. A charge without an answer stays charged.
+`reserve` answers with a value, a `Decision`: a `Charge`, to every budget above the question or to none, a `Replay`, a
+`Share`, or `Parked`. What the budgets do not hold is refused by an error. The outcome of a charge, an answer or a
+failure, is an entry of its own, recorded once. A charge without an answer stays charged.
 
 **Replays.** An answer that is shown twice tells no more than shown once. Under the same *request id* the same question
 brings its answer again; another question is refused. The same *question* under another id brings its paid answer, byte
@@ -70,7 +62,7 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
-from hush.ledger.budgets import Allowance, Lowered, Taken, binding, event_list, in_force, price, takes, under
+from hush.ledger.budgets import Allowance, Lowered, Taken, event_list, part_of, price, takes, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, Head, damaged, follow, label, now, prose
 from hush.ledger.errors import (
@@ -132,14 +124,12 @@ class Share(NamedTuple):
     """The receipt of this analyst's own charge."""
     answer: bytes
     when: str
-    """When the answer was computed and paid for."""
 
 
 Decision = Charge | Replay | Share | Parked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
+class Repeat(NamedTuple):
     """The fingerprint of a question, and whether an earlier answer to it may be used."""
 
     question: str
@@ -148,11 +138,6 @@ class Repeat:
     """Whether to charge and compute again even if the question was answered before."""
     shared: bool = False
     """Whether the owner lets analysts have each other's answers."""
-
-    def __post_init__(self) -> None:
-        label(self.question, "question")
-        if not isinstance(self.fresh, bool) or not isinstance(self.shared, bool):
-            raise InvalidValueError("fresh", got=(self.fresh, self.shared), allowed="True or False")
 
 
 class ChargeRequest:
@@ -220,9 +205,8 @@ def reserve(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
     while isinstance(decision := _decide(chain, limits, asked), int):
         if time.monotonic() > deadline:
             raise RequestUnansweredError(
-                f"The same question is being answered since more than {_LONGEST_WAIT:g} seconds (receipt "
-                f"{decision}). Ask again later, which is free; or ask anew with fresh=True (--fresh), which "
-                "is charged."
+                f"The same question is being answered since more than {_LONGEST_WAIT:g} seconds (receipt {decision}). "
+                "Ask again later, which is free; or ask anew with fresh=True (--fresh), which is charged."
             )
         time.sleep(next(pauses, _PAUSES[-1]))
     return decision
@@ -265,7 +249,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
         if (limit := limits.ask_first.get(asked.key)) is not None and (epsilon is None or epsilon > limit):
             identity = asked.hash if repeat is None else repeat.question
             wish = {"question": asked.question, "identity": identity, "reason": asked.reason}
-            approved = approval(chain, state, asked.key, limit, wish, epsilon)
+            approved = approval(chain, asked.key, limit, wish, epsilon)
             if isinstance(approved, Parked):
                 return approved
         body: dict[str, Any] = {"when": now(), "question": asked.question, "process": this_process()}
@@ -283,15 +267,9 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             assert account is not None  # noqa: S101 - it was just charged
             _check_allowance(store, allowance, asked.key, account, fitting.content["price"][-1], clock=body["clock"])
         body |= fitting.content
-        entry = Entry.draft(
-            "reserve" if paid is None else "shared",
-            body,
-            after=state.head,
-            data=asked.data,
-            analyst=asked.analyst,
-            request=asked.request,
-            weight=fitting.weight,
-        )
+        names: dict[str, Any] = {"data": asked.data, "analyst": asked.analyst, "request": asked.request}
+        kind = "reserve" if paid is None else "shared"
+        entry = Entry.draft(kind, body, after=state.head, weight=fitting.weight, **names)
         answer = b"" if paid is None else answer_of(chain, paid)  # before the charge: what is damaged is not paid for
         write_charge(chain, limits, entry, fitting)
         if paid is None:
@@ -321,10 +299,9 @@ def _same_request(chain: Chain, limits: ChargeLimits, earlier: Entry, asked: Cha
     """Return the answer that was given under a request id, if it was used for the same question."""
     content = trusted(chain, earlier).read()
     same = content.get("question_hash") == asked.hash
-    if earlier.kind == "shared":
+    if earlier.kind == "shared" and asked.repeat is not None:
         # The price of a shared answer is that of its source. So the fingerprint decides, where there is one.
-        same = same if asked.repeat is None else earlier.same_question == asked.repeat.question
-        same = same and content["question"] == asked.question
+        same = earlier.same_question == asked.repeat.question and content["question"] == asked.question
     if not same:
         raise _conflict(earlier.request)
     return _replay(chain, limits, earlier)
@@ -345,13 +322,11 @@ def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repea
     own: list[Entry] = []
     others: list[Entry] = []
     for entry in store.repeats(repeat.question):
-        if entry.data != asked.data or entry.same_question != repeat.question:
-            continue
-        if entry.analyst == asked.analyst:
-            own.append(entry)
-        elif entry.kind == "reserve":  # a shared charge has no answer of its own; its source is in the list as well
-            others.append(entry)
-    for entry in (*own, *others) if repeat.shared else own:
+        if (entry.data, entry.same_question) == (asked.data, repeat.question):
+            (own if entry.analyst == asked.analyst else others).append(entry)
+    # A shared charge has no answer of its own; its source is in the list as well.
+    others = [entry for entry in others if repeat.shared and entry.kind == "reserve"]
+    for entry in (*own, *others):
         if entry.kind == "shared":  # made only when the answer was there
             return entry
         outcome = store.outcome(entry.number)
@@ -417,24 +392,14 @@ def trusted(chain: Chain, entry: Entry) -> Entry:
 
 def record_outcome(chain: Chain, kind: str, charge: Charge, body: dict[str, Any], answer: bytes | None) -> None:
     """Record the outcome of a charge, once."""
-    if not isinstance(charge, Charge):
-        raise InvalidValueError("charge", got=charge, allowed="a new charge of this ledger")
     with chain.locked() as state:
-        reserved = chain.store.entry(charge.number)
+        reserved = chain.store.entry(charge.number) if isinstance(charge, Charge) else None
         if reserved is None or reserved.kind != "reserve" or Charge.of(reserved) != charge:
             raise InvalidValueError("charge", got=charge, allowed="a charge of this ledger")
         if chain.store.outcome(charge.number) is not None:
             raise LedgerError(f"The outcome of the request {charge.request!r} is recorded already.")
-        entry = Entry.draft(
-            kind,
-            body,
-            after=state.head,
-            data=charge.data,
-            analyst=charge.analyst,
-            request=charge.request,
-            about=charge.number,
-        )
-        chain.write(entry, {}, answer=answer)
+        names: dict[str, Any] = {"data": charge.data, "analyst": charge.analyst, "request": charge.request}
+        chain.write(Entry.draft(kind, body, after=state.head, about=charge.number, **names), {}, answer=answer)
 
 
 # The accounts that a charge must fit.
@@ -467,14 +432,14 @@ def fit(
         paid = unit_price or price(account, events)
         if not room.fits(paid):
             return TooMuch(key=key, account=room, charge=paid)
-        room = in_force(room, key, lowered)
+        room = under(room, lowered.get(key))
         cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key] = account.spend(paid)
-        share = takes(room, cost)
-        # A release of a stream takes nothing of what is left: its price was set aside.
-        then = room.spend(cost) if analyst else in_force(state.committed(key) or account, key, lowered)
+        after[key], then = account.spend(paid), room.spend(cost)
+        share = then.share_used - room.share_used
+        if not analyst:  # a release of a stream takes nothing of what is left: its price was set aside
+            then = under(state.committed(key) or account, lowered.get(key))
         weight = 0 if key[1] else int(share * _WEIGHT)  # that of the data set, which is the last one here
         content["price"].insert(0, charge_to_json(paid))
         content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - then.share_spent).to_json())
@@ -520,8 +485,7 @@ def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
 
 def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
     """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
-    accounts = list(shares.items())
-    return accounts[binding([(taken.took, taken.took + taken.left) for _, taken in accounts])] if accounts else None
+    return max(shares.items(), key=lambda item: part_of(item[1].took, item[1].took + item[1].left), default=None)
 
 
 # Allowances.
@@ -537,7 +501,7 @@ def _check_allowance(
 ) -> None:
     """Refuse a charge that, with the others of the present window, is more than the allowance (inside a lock)."""
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
-    window = under(fresh, Fraction(allowance.epsilon), account.delta)
+    window = under(fresh, (Fraction(allowance.epsilon), account.delta))
     entry = store.charge_before(2**62, *key)
     while entry is not None and allowance.window(_clock(entry)) >= allowance.window(clock):
         # The last price is the one to the analyst's own account, or to the data set's if they have none.

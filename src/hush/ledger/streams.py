@@ -22,9 +22,6 @@ is decided under the ledger's lock, from that number and the clock, and the char
 one makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
 A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
 
-**Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
-says so, it is skipped as soon as the next one is due, and its part of what was set aside is free again.
-
 **Names in the ledger.** Streams that are paid by the release were called standing questions. The ledger still says so:
 a declaration is an entry of the kind ``standing``, and a release has the request id ``standing NAME PERIOD``.
 
@@ -52,10 +49,10 @@ from hush.accounting.filters import Filter, filter_from_json
 from hush.core import BudgetExceededError, InvalidValueError, Number, fraction_between, integer, nonnegative, positive
 from hush.core.format import decimal, figure, percent
 from hush.core.numbers import assign
-from hush.ledger.budgets import Taken, event_list, in_force, price, takes, times
+from hush.ledger.budgets import Taken, event_list, price, takes, times, under
 from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
-from hush.ledger.entries import Actor, Entry, label, moment, now, prose
+from hush.ledger.entries import Actor, Entry, label, moment, now, prose, reasons
 from hush.ledger.errors import LedgerError
 from hush.ledger.state import SetAside, charge_to_json, events_hash, question_hash
 from hush.storage import alive, this_process
@@ -130,11 +127,6 @@ class Schedule:
     def period(self, number: int) -> str:
         """Return the name of a slot: its date."""
         return self.slot(number)[:10]
-
-    def number(self, period: str) -> int | None:
-        """Return the number of the slot with this date; None if there is none."""
-        number = min(self.passed(f"{period}T23:59:59.999999Z"), self.slots) - 1
-        return number if number >= 0 and self.period(number) == period else None
 
     def passed(self, clock: str) -> int:
         """Return how many slots have come at a moment; at most one more than there are, if the next would have too."""
@@ -345,15 +337,12 @@ class DeclaredStreams:
         written = [event.to_json() for event in steps]
         with self._chain.locked() as state:
             check_known(state, data, "")
-            known = any(name.casefold() == declaration.name.casefold() for name in state.streams)
-            if not known:
+            if declaration.name.casefold() not in map(str.casefold, state.streams):
                 account = state.committed((data, ""))
                 assert account is not None  # noqa: S101 - data sets have budgets
                 unit = price(account, steps)
                 plan = SetAside(data=data, price=unit, events=events_hash(written), releases=releases)
                 body = {
-                    "by": actor.name,
-                    "when": now(),
                     "declared": declaration.to_json(),
                     "epsilon": str(epsilon),
                     "releases": releases,
@@ -361,21 +350,18 @@ class DeclaredStreams:
                     "terms": terms.to_json(),
                     "gaussian": gaussian,
                     "price": charge_to_json(unit) | {"currency": unit.currency},
-                    "accounts": [],
                     "shares": [self._fit(declaration, account, plan, steps, epsilon).to_json()],
                 }
-                entry = Entry.draft("standing", body, after=state.head, data=data, request=declaration.name)
-                self._chain.write(entry, {})
+                self._chain.record("standing", actor.name, body, data=data, request=declaration.name)
         stream = self.find(declaration.name)
-        if known:
-            check_same(stream, declaration)
+        check_same(stream, declaration)  # it may have been declared before
         return stream
 
     def _fit(
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
     ) -> Taken:
         """Return the share that a plan takes; refuse one for which too little is neither spent nor set aside."""
-        room = in_force(account, (declaration.data, ""), self._limits.lowered)
+        room = under(account, self._limits.lowered.get((declaration.data, "")))
         cost = plan.price if room.currency == account.currency else price(room, events)
         left, whole = 1 - room.share_spent, cost.repeated(plan.releases)
         if room.fits(whole):
@@ -396,14 +382,11 @@ class DeclaredStreams:
         """Make no further release, and free the part that is still set aside. Charges stay."""
         actor.require_owner("stop a declared stream")
         stream = self.find(name)
-        body: dict[str, Any] = {"by": actor.name, "when": now(), "accounts": []}
-        body |= {"reason": prose(reason, "reason", longest=2000)} if reason else {}
-
+        why = reasons(reason)
         with self._chain.locked() as state:
             if not state.streams[stream.name].left:
                 raise LedgerError(f"The stream {stream.name!r} has ended already.")
-            data = stream.declaration.data
-            self._chain.write(Entry.draft("ended", body, after=state.head, data=data, request=stream.name), {})
+            self._chain.record("ended", actor.name, why, data=stream.declaration.data, request=stream.name)
 
     # releasing
 
@@ -439,11 +422,10 @@ class DeclaredStreams:
     def close_dead(self) -> int:
         """Record charged releases of dead processes as failed; return how many there were."""
         with self._chain.reading() as state:
-            pending = [number for number, (_, analyst) in state.pending.items() if not analyst]
-            entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
+            entries = [self._chain.store.entry(number) for number, (_, analyst) in state.pending.items() if not analyst]
         # A charge in `ungranted` ended in an error of this very process, which is alive but will not make the release.
         closed = 0
-        for entry in entries:
+        for entry in filter(None, entries):
             charge = entry.read()
             running = alive(charge["process"])
             # Nobody will answer it: its process is dead, or on another host and silent for long.
@@ -476,7 +458,7 @@ class DeclaredStreams:
             check_known(state, data)
             account = state.committed((data, ""))
         assert account is not None  # noqa: S101 - data sets have budgets
-        account = in_force(account, (data, ""), self._limits.lowered)
+        account = under(account, self._limits.lowered.get((data, "")))
         return times(account, price(account, event_list(events)))
 
     def periods(self, stream: DeclaredStream, *, clock: str | None = None) -> list[StreamPeriod]:
@@ -497,15 +479,10 @@ class DeclaredStreams:
 
     def receipt(self, stream: DeclaredStream, period: str) -> int:
         """Return the receipt of the release of a period, or of the ``latest`` that was made."""
-        if period == "latest":
-            made = [release.receipt for release in self.periods(stream) if release.state == "made"]
-            if made and made[-1] is not None:
-                return made[-1]
-        elif stream.declaration.schedule.number(period) is not None:
-            entry = self._chain.store.reservation("", _request_of(stream.name, period))
-            outcome = None if entry is None else self._chain.store.outcome(entry.number)
-            if entry is not None and outcome is not None and outcome.kind != "failed":
-                return entry.number
+        made = [release for release in self.periods(stream) if release.state == "made"]
+        for release in reversed(made):
+            if period in {"latest", release.period} and release.receipt is not None:
+                return release.receipt
         raise UnknownStreamError(f"{stream.name}/{period}")
 
 

@@ -17,7 +17,6 @@ one address are limited, unless it is a proxy's. A request that is not HTTP, or 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from contextlib import suppress
 from http import HTTPStatus
@@ -26,12 +25,13 @@ from typing import Any
 import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hush.core import HushError
 from hush.server import errors
 from hush.server.errors import BadRequestError, BusyError
-from hush.server.rate_limits import ConnectionLimit, in_networks
+from hush.server.rate_limits import ConnectionLimit
 from hush.server.service import Service
 
 log = logging.getLogger("hush.server.requests")
@@ -85,8 +85,7 @@ class Middleware:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
+                headers.update(HEADERS)
                 if self._service.settings.secure:
                     headers["strict-transport-security"] = "max-age=31536000"
                 route = scope.get("hush.route", "-")
@@ -164,7 +163,8 @@ class LimitedProtocol(H11Protocol):
         """Start the timer of the first head, if the connection is within the limits."""
         super().connection_made(transport)
         address = self.client[0] if self.client else "local"
-        proxy = self.config.proxy_headers and in_networks(address, str(self.config.forwarded_allow_ips))
+        # Whose X-Forwarded headers are believed is a proxy.
+        proxy = isinstance(self.app, ProxyHeadersMiddleware) and address in self.app.trusted_hosts
         if CONNECTIONS.enter(address, proxy=proxy):
             self._address = address
             self._start_timer(HEAD_TIMEOUT)
@@ -188,7 +188,8 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and give the connection's place back."""
         self._stop_timer()
-        self._stop_stalled_timer()
+        if self._stalled is not None:
+            self._stalled.cancel()
         if self._address is not None:
             CONNECTIONS.leave(self._address)
             self._address = None
@@ -199,14 +200,12 @@ class LimitedProtocol(H11Protocol):
         self._refuse(BadRequestError("This is not a proper HTTP request."))
 
     def _refuse(self, error: HushError) -> None:
-        status, body = errors.problem(error)
-        content = json.dumps(body).encode()
-        headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-        headers += [(b"content-type", errors.MEDIA.encode()), (b"connection", b"close")]
-        headers += [(b"content-length", str(len(content)).encode())]
+        refusal = errors.problem_response(error)
+        refusal.headers.update({**HEADERS, "connection": "close"})
+        status, reason = refusal.status_code, HTTPStatus(refusal.status_code).phrase.encode()
         events = (
-            h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()),
-            h11.Data(data=content),
+            h11.Response(status_code=status, headers=refusal.raw_headers, reason=reason),
+            h11.Data(data=bytes(refusal.body)),
             h11.EndOfMessage(),
         )
         with suppress(h11.LocalProtocolError):  # another response has begun already
@@ -222,12 +221,8 @@ class LimitedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Stop the timer: the client reads again."""
         super().resume_writing()
-        self._stop_stalled_timer()
-
-    def _stop_stalled_timer(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
-            self._stalled = None
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()

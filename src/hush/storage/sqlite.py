@@ -22,30 +22,18 @@ import shutil
 import sqlite3
 import time
 import weakref
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hush.storage import Kind, Options, Row, Storage, sync_directory
+from hush.storage import Kind, Options, Storage, sync_directory
 
 _PAUSE = 0.01
-_BATCH = 1000
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_FAILED = {
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_AUTH,
-    sqlite3.SQLITE_NOLFS,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_TOOBIG,
-}
+_DAMAGED = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+"""What says that the tables are not what they should be; None is what damage can do to the driver itself."""
 
 
 class SQLiteStorage(Storage):
@@ -123,41 +111,25 @@ class SQLiteStorage(Storage):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        kind: Kind = "damaged"
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError, OSError) as error:
-            # UnicodeDecodeError, OverflowError and MemoryError are what damage can do to the driver itself
+            kind: Kind = "unavailable"
             code = _code(error)
             if code in _BUSY:
                 kind = "busy"
             elif code == sqlite3.SQLITE_CONSTRAINT:
                 kind = "conflict"
-            elif code in _FAILED or isinstance(error, OSError):
-                kind = "unavailable"
+            elif code in _DAMAGED and not isinstance(error, OSError):
+                kind = "damaged"
             raise self.options.failure(kind, self.place, error) from error
 
-    def rows(self, statement: str, *values: Any) -> list[Row]:
-        with self.mutex, self._translated():
-            return self._connection.execute(statement, values).fetchall()
+    def _run(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
 
-    def change(self, statement: str, *values: Any) -> int:
-        with self.mutex, self._translated():
-            return self._connection.execute(statement, values).rowcount
-
-    def stream(self, statement: str, *values: Any) -> Generator[Row]:
+    def _open_cursor(self, statement: str, values: tuple[Any, ...]) -> closing[sqlite3.Cursor]:
         with self._translated():
-            cursor = self._connection.execute(statement, values)
-        try:
-            while True:
-                with self._translated():
-                    rows = cursor.fetchmany(_BATCH)
-                if not rows:
-                    return
-                yield from rows
-        finally:  # also when the reader stops early
-            with suppress(sqlite3.Error):
-                cursor.close()
+            return closing(self._run(statement, values))
 
     def begin(self) -> None:
         self.change("BEGIN IMMEDIATE")
@@ -175,11 +147,10 @@ class SQLiteStorage(Storage):
         with self.mutex:
             self._end()
 
-    def has_table(self, name: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
-
-    def has_column(self, table: str, name: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, name))
+    def columns(self, table: str) -> set[str]:
+        # As bytes, since a store may read its texts so; and a damaged name is none of ours.
+        rows = self.rows("SELECT CAST(name AS BLOB) FROM pragma_table_info(?)", table)
+        return {name.decode(errors="replace") for (name,) in rows}
 
 
 def _let_go(connection: sqlite3.Connection, pid: int) -> None:

@@ -27,24 +27,9 @@ from hush.query.sql.allow_list import STATEMENTS
 from hush.query.types import Kind
 from hush.report import files
 from hush.server.errors import ForbiddenError, ServiceError
-from hush.server.pgwire import messages
+from hush.server.pgwire import messages, statements
 from hush.server.pgwire.catalogue import PARAMETERS, SystemCatalogue
 from hush.server.pgwire.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
-from hush.server.pgwire.statements import (
-    check_name,
-    cursor_name,
-    declared,
-    explained,
-    fetched,
-    first_word,
-    from_comments,
-    parameter_types,
-    read_setting,
-    rest,
-    split,
-    terms,
-    without_database,
-)
 from hush.server.pgwire.types import ARRAYS
 from hush.server.rate_limits import Rate
 from hush.server.service import PersonalService
@@ -66,8 +51,6 @@ _MOST_KEPT, _MOST_KEPT_BY_ALL = 2**24, 2**27
 """How many bytes one connection may keep between statements, and all of a worker's together."""
 _LONGEST_REPLY = 2**24
 """The size of a reply, in bytes, after which no further statement of the same text is run."""
-_KINDS = b"PBDECHdcf"
-"""The messages of the extended query protocol, and those of COPY."""
 _STAND_INS = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01", **dict.fromkeys(ARRAYS, b"{}")}
 _STAND_INS |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
 """Values of parameters' types, to find out the columns of a question before its values are known; else 0."""
@@ -175,35 +158,24 @@ class PgConnection:
             return reply + self.ready()
         if kind == b"F":  # a function by its number
             return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
-        if kind not in _KINDS:
+        extended = {b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute, b"C": self._close}
+        if kind not in extended and kind not in b"Hdcf":
             raise MessageError
         if self.skipping or kind in b"Hdcf":  # what belongs to COPY is left out, as the protocol says
             return b""
-        reader = Reader(content)
         try:
-            match kind:
-                case b"P":
-                    return await self._parse(reader)
-                case b"B":
-                    return self._bind(reader)
-                case b"D":
-                    return await self._describe(reader.bytes(1), reader.text())
-                case b"E":
-                    return await self._execute(reader.text(), reader.long())
-            kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals  # Close
-            kept.pop(reader.text(), None)
-            return message(b"3")
+            return await extended[kind](Reader(content))
         except (HushError, MessageError) as error:
             self.skipping = True
             return _refused(error)
 
     async def _simple(self, text: str) -> bytes:
         """Run the statements of a text, one after the other, up to the first that fails."""
-        statements = split(text)
-        if not statements:
+        parts = statements.split(text)
+        if not parts:
             return message(b"I")
         reply = b""
-        for statement in statements:
+        for statement in parts:
             try:
                 if len(reply) > _LONGEST_REPLY:
                     raise QuestionError("So many statements give too much at once.", "Send them one by one.")
@@ -220,7 +192,7 @@ class PgConnection:
     async def _parse(self, reader: Reader) -> bytes:
         name, text = reader.text(), reader.text()
         oids = tuple(reader.long() for _ in range(reader.short()))
-        if len(split(text)) > 1:
+        if len(statements.split(text)) > 1:
             raise QuestionError("A prepared statement is one statement.", "Prepare them one by one.")
         if len(self.statements) >= _MOST_STATEMENTS and name not in self.statements:
             raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} statements.", "Close some first.")
@@ -229,13 +201,13 @@ class PgConnection:
         if 0 in oids or _UNKNOWN in oids:
             self.analyst.check_rate(Rate.VISITS)
             # Types follow from statement and schema alone, so this is free.
-            types = await asyncio.to_thread(parameter_types, text, await self._data_sets())
+            types = await asyncio.to_thread(statements.parameter_types, text, await self._data_sets())
             oids = tuple(types.get(number, 0) if oid in {0, _UNKNOWN} else oid for number, oid in enumerate(oids, 1))
         self._check_room(len(text))
         self.statements[name] = PreparedStatement(text, oids)
         return message(b"1")
 
-    def _bind(self, reader: Reader) -> bytes:
+    async def _bind(self, reader: Reader) -> bytes:
         portal, prepared = reader.text(), _named(self.statements, reader.text(), "prepared statement")
         forms = [reader.short() for _ in range(reader.short())]
         values: dict[str, Any] = {}
@@ -249,7 +221,8 @@ class PgConnection:
         self.portals[portal] = Portal(prepared.text, values, formats)
         return message(b"2")
 
-    async def _describe(self, what: bytes, name: str) -> bytes:
+    async def _describe(self, reader: Reader) -> bytes:
+        what, name = reader.bytes(1), reader.text()
         if what == b"S":
             prepared = _named(self.statements, name, "prepared statement")
             oids = [oid or messages.TEXT for oid in prepared.oids]
@@ -263,8 +236,8 @@ class PgConnection:
         result = portal.result or await self._run(portal.text, portal.parameters, describe=True)
         return _described(result.fields, portal.formats)
 
-    async def _execute(self, name: str, most: int) -> bytes:
-        portal = _named(self.portals, name, "portal")
+    async def _execute(self, reader: Reader) -> bytes:
+        portal, most = _named(self.portals, reader.text(), "portal"), reader.long()
         reply, result = b"", portal.result
         if result is None:
             result = await self._run(portal.text, portal.parameters)
@@ -281,14 +254,19 @@ class PgConnection:
         # PortalSuspended: the client gets the next rows by another Execute.
         return reply + (message(b"s") if portal.taken else message(b"C", texts(result.tag)))
 
+    async def _close(self, reader: Reader) -> bytes:
+        kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals
+        kept.pop(reader.text(), None)
+        return message(b"3")
+
     # statements
 
     async def _run(self, text: str, parameters: Mapping[str, Any], *, describe: bool = False) -> Result:
         """Run one statement, or only find out which columns it has."""
-        word = first_word(text)
+        word = statements.first_word(text)
         if not text.strip():
             return Result("")
-        if (setting := read_setting(text)) is not None:
+        if (setting := statements.read_setting(text)) is not None:
             return Result("") if describe else self._set(*setting)
         if word in _TAGS:
             return Result("") if describe else self._forget(word, text)
@@ -299,7 +277,7 @@ class PgConnection:
         if word in {"FETCH", "MOVE"}:
             return self._fetch(word, text, describe=describe)
         if word == "EXPLAIN":
-            plan = "" if describe else str(await self._explain(explained(text), parameters))
+            plan = "" if describe else str(await self._explain(statements.explained(text), parameters))
             lines = [(line,) for line in plan.splitlines()]
             return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), lines)
         # A statement about the catalogue counts as a request.
@@ -317,11 +295,11 @@ class PgConnection:
 
     async def _declare(self, text: str, parameters: Mapping[str, Any]) -> Result:
         """Run the statement of a cursor now, and keep the rows for FETCH."""
-        declaration = declared(text)
+        declaration = statements.declared(text)
         if declaration is None:
             raise QuestionError("A cursor is declared so: DECLARE name CURSOR FOR SELECT …")
         name, held, question = declaration
-        if first_word(question) not in _QUESTIONS:
+        if statements.first_word(question) not in _QUESTIONS:
             raise QuestionError("A cursor is for a SELECT.")
         self._check_place(name)
         result = await self._run(question, parameters)
@@ -332,7 +310,7 @@ class PgConnection:
 
     def _fetch(self, word: str, text: str, *, describe: bool) -> Result:
         """Return the next rows of a cursor, or only which columns they have."""
-        fetch = fetched(text)
+        fetch = statements.fetched(text)
         if fetch is None:
             raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
         name, count = fetch
@@ -345,12 +323,11 @@ class PgConnection:
         return Result(f"{word} {len(rows)}", fields, rows if fields else ())
 
     async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
-        text, question_terms = await self._question(text)
+        terms = await self._question(text, parameters)
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
-            values = {"question": text, "parameters": dict(parameters) or ()}
-            answer = await self.analyst.ask(**values, request=self.request, **question_terms)
+            answer = await self.analyst.ask(**terms, request=self.request)
         finally:
             self.request = ""
         cells = files.flat(answer.columns)
@@ -365,44 +342,43 @@ class PgConnection:
         return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
 
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
-        text, question_terms = await self._question(text)
-        question_terms.pop("fresh", None)
-        (explanation,) = await self.analyst.explain(text, dict(parameters) or (), **question_terms)
+        terms = await self._question(text, parameters)
+        terms.pop("fresh", None)
+        (explanation,) = await self.analyst.explain(**terms)
         return explanation
 
-    async def _question(self, text: str) -> tuple[str, dict[str, Any]]:
-        """Return a question, and its terms from its comments and the settings of the connection.
+    async def _question(self, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the terms of a question: some are in its comments, some in the settings of the connection.
 
         Some tools write the database's name before the names of data sets, which is left out.
         """
         if "ask" not in self.analyst.who.scopes:
             raise ForbiddenError("This token may not ask questions.")
-        stated = from_comments(text)
+        stated = statements.from_comments(text)
         term_texts = {**self.settings, **stated}
         for name, rival in (("accuracy", "epsilon"), ("epsilon", "accuracy")):
             if name in stated and rival not in stated:  # what a question says itself goes before what was set for all
                 term_texts.pop(rival, None)
-        if first_word(text) not in _QUESTIONS:  # no price would help
+        if statements.first_word(text) not in _QUESTIONS:  # no price would help
             raise QuestionError(STATEMENTS)
         if "epsilon" not in term_texts and "accuracy" not in term_texts:
             raise QuestionError(
                 "A question needs its price.",
                 "SET hush.epsilon = '0.1', or begin the question with /* hush.epsilon = 0.1 */.",
             )
-        question_terms = terms(term_texts)
         if "hush" in text:
-            text = without_database(text, [str(data["name"]) for data in await self._data_sets()])
-        return text, question_terms
+            text = statements.without_database(text, [str(data["name"]) for data in await self._data_sets()])
+        return {"question": text, "parameters": dict(parameters) or (), **statements.terms(term_texts)}
 
     def _set(self, name: str, value: str | None) -> Result:
         if name.startswith("hush."):
-            short = check_name(name)
+            short = statements.check_name(name)
             value = self.first.get(short) if value is None else value
             if value is None:
                 self.settings.pop(short, None)
             else:
                 # Refuses a wrong value now, not only at the next question.
-                terms({short: value})
+                statements.terms({short: value})
                 # A question has one of the two: the later setting replaces the other.
                 if short in {"epsilon", "accuracy"}:
                     self.settings.pop("accuracy" if short == "epsilon" else "epsilon", None)
@@ -411,12 +387,12 @@ class PgConnection:
 
     def _show(self, text: str) -> Result:
         """Return the value of a setting, under the setting's own name, however the statement writes it."""
-        shown = rest(text)
+        shown = statements.rest(text)
         name = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}.get(
             " ".join(shown.lower().split()), shown.lower()
         )
         if name.startswith("hush."):
-            value = self.settings.get(check_name(name), "")
+            value = self.settings.get(statements.check_name(name), "")
         else:
             parameters = {key.lower(): (key, value) for key, value in PARAMETERS.items()}
             if name not in parameters:
@@ -434,13 +410,13 @@ class PgConnection:
             self.statements.clear()
             self.portals.clear()
         elif word == "RESET":
-            name = rest(text).lower()
+            name = statements.rest(text).lower()
             if name == "all":
                 self.settings = dict(self.first)
             elif name.startswith("hush."):
                 self._set(name, None)
         elif word == "CLOSE":
-            self.portals.pop(cursor_name(rest(text)), None)
+            self.portals.pop(statements.cursor_name(statements.rest(text)), None)
         return Result(_TAGS[word])
 
     async def _data_sets(self) -> list[dict[str, Any]]:
@@ -476,7 +452,7 @@ def _described(fields: tuple[ResultColumn, ...], formats: Sequence[int] = ()) ->
 
 
 def _noticed(notices: Sequence[str]) -> bytes:
-    return b"".join(messages.error(text, code="00000", severity="NOTICE", notice=True) for text in notices)
+    return b"".join(messages.error(text, code="00000", severity="NOTICE") for text in notices)
 
 
 def _refused(error: HushError | MessageError) -> bytes:
