@@ -115,6 +115,14 @@ def ordinary(value: object, parameter: str, *, allowed: str = "a positive finite
     return number
 
 
+def unquoted(read: Callable[[Any, str], M], value: Any, parameter: str, allowed: str) -> M:
+    """Return a private value as ``read`` reads it; the text of a refusal names its type only."""
+    try:
+        return read(value, parameter)
+    except (InvalidValueError, TypeError, ValueError):
+        raise InvalidValueError(parameter, got=f"another {type(value).__name__}", allowed=allowed) from None
+
+
 def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> str:
     """Return ``name`` if it is among ``names``; refuse it otherwise."""
     if not isinstance(name, str) or name not in names:

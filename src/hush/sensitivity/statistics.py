@@ -207,10 +207,8 @@ def global_sensitivity(
     """
     _check(statistic, norm)
     relation, wide = Neighbours.parse(neighbours), integer(dimension, "dimension", minimum=1)
-    if statistic in {"count", "ratio"}:
-        return _alike(Fraction(1), wide, norm)
-    if statistic == "histogram":
-        return _alike(Fraction(1), relation.units_touched, norm)
+    if statistic in {"count", "ratio", "histogram"}:
+        return _alike(Fraction(1), relation.units_touched if statistic == "histogram" else wide, norm)
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
@@ -297,12 +295,8 @@ def smooth_sensitivity(
         nested = bool(data) and isinstance(data[0], (list, tuple, np.ndarray))
     else:
         nested = getattr(data, "ndim", 1) == 2
-    if nested:
-        matrix = as_matrix(data)
-        flat = grid.integers(matrix.ravel().tolist(), lower=lower, upper=upper, missing=(lower + upper) / 2)
-        x = np.asarray(flat, dtype=object).reshape(matrix.shape)
-    else:
-        x = grid.integers(present(data), lower=lower, upper=upper)[:, None]
+    rows = as_matrix(data) if nested else present(data)[:, None]
+    x = grid.integers(rows.ravel(), lower=lower, upper=upper, missing=(lower + upper) / 2).reshape(rows.shape)
     local, n = local_rows(statistic, x, first, last, relation, norm), len(x)
     if decay is not None:
         # The size of a move between the bounds is what a neighbour's local sensitivity may be.
