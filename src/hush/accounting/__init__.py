@@ -10,14 +10,14 @@
 
 from typing import TYPE_CHECKING
 
-from hush.accounting import events
-from hush.accounting.events import *  # noqa: F403 - the whole vocabulary, listed there
+from hush.accounting.events import __all__ as _events  # type: ignore[attr-defined]
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
     from hush.accounting import theorems
     from hush.accounting.calibration import best_split, calibrate, largest_count
     from hush.accounting.comparison import Row, compare, comparison_chart
+    from hush.accounting.events import *  # noqa: F403 - the whole vocabulary, listed there
     from hush.accounting.filters import (
         Amount,
         Charge,
@@ -37,6 +37,7 @@ else:
     __getattr__, __all__ = on_demand(
         __name__,
         {
+            "hush.accounting.events": " ".join(_events),
             "hush.accounting.calibration": "best_split calibrate largest_count",
             "hush.accounting.comparison": "Row compare comparison_chart",
             "hush.core.errors": "DescriptionError UncertainError UnknownEventError",
@@ -49,4 +50,3 @@ else:
             "hush.core.rounding": "Bound",
         },
     )
-    __all__ += events.__all__

@@ -183,17 +183,8 @@ class Grid:
 
     def _round_one(self, value: Any, first: int, last: int, blank: int) -> int:
         """Round one value of any kind: the total function behind the fast paths."""
-        try:
-            if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
-                return blank
-            if isinstance(value, Decimal) and value.adjusted() > _MAX_DECIMAL_EXPONENT and value:
-                return last if value > 0 else first  # beyond all bounds, and as a fraction it might fill the memory
-            if value in {float("inf"), float("-inf")}:
-                return last if value > 0 else first
-            index = round(rational(value) / self.step)
-        except Exception:  # noqa: BLE001 - a row may hold any object; whether a question fails must depend on no row
-            return blank
-        return min(max(index, first), last)
+        exact_value = present_number(value)
+        return blank if exact_value is None else min(max(round(exact_value / self.step), first), last)
 
 
 def _bounds(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
@@ -296,17 +287,10 @@ def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
         missing = np.isnan(array)
         return array[~missing] if missing.any() else array
     if array.dtype.kind == "O":
-        numbers = [value for value in array.tolist() if _is_number(value)]
+        numbers = [value for value in array.tolist() if present_number(value) is not None]
         array = np.empty(len(numbers), dtype=object)
         array[:] = numbers
     return array.astype(np.int64) if array.dtype.kind == "b" else array
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return (value is not None and value in {float("inf"), float("-inf")}) or rational(value) is not None
-    except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
-        return False
 
 
 def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halvings: int = 30) -> Grid:
@@ -408,14 +392,19 @@ def one_number(value: Any, parameter: str = "value") -> Fraction:
 
 def number(value: Any) -> Fraction:
     """Return a row's value as a rational: a float is its exact binary value, a missing value or a non-number is 0."""
+    return present_number(value) or Fraction(0)
+
+
+def present_number(value: Any) -> Fraction | None:
+    """Return a row's value as a rational, infinities as the largest float; None for a missing value or a non-number."""
     try:
         if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
-            return Fraction(0)
+            return None
         if value in {float("inf"), float("-inf")}:
             return _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
         return rational(value)
     except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
-        return Fraction(0)
+        return None
 
 
 def rational(value: Any) -> Fraction:
