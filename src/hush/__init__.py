@@ -69,31 +69,7 @@ if TYPE_CHECKING:
     )
     from hush.utility import plain
 else:
-    __getattr__, _ = on_demand(
-        __name__,
-        {
-            "hush.accounting": "accounting=. Bound Guarantee best_split calibrate compare compose largest_count",
-            "hush.audit": "audit=.",
-            "hush.client": "RemoteCurator connect",
-            "hush.core": "BudgetExceededError Grid HushError InvalidValueError Neighbours OffGridError PrecisionError "
-            "Unit",
-            "hush.curator.answer": "Answer",
-            "hush.curator.curator": "Curator",
-            "hush.curator.explanation": "Explanation",
-            "hush.curator.opening": "open=open_policy protect",
-            "hush.distributed": "distributed=.",
-            "hush.learn": "learn=.",
-            "hush.local": "local=. LocalHashing SubsetSelection frequency_oracle=frequency",
-            "hush.mechanisms": "AboveThreshold Estimate Exponential Gaussian KeySelection Laplace MetricExponential "
-            "PermuteAndFlip ProposeTestRelease Quantile RandomizedResponse Refused SmoothNoise TopK average count "
-            "histogram max mean median min mode nonnegative propose_delta quantile quantiles ratio rounded std sum "
-            "top_k variance vector_mean",
-            "hush.noise": "noise=.",
-            "hush.sensitivity": "sensitivity=.",
-            "hush.synth": "synth=.",
-            "hush.utility": "utility=. plain",
-        },
-    )
+    __getattr__, _ = on_demand(__name__)
 
 
 __all__ = [

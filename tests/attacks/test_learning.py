@@ -77,7 +77,7 @@ def test_order_types_and_chunks_of_the_rows_change_no_bit_of_a_release(kind, mon
         "rate": TABLE["rate"].astype(object),
     }
     assert text(fit(kind, retyped, None if target is None else target.astype(object))) == first
-    for module in ("features", "linear", "convex_fits"):
+    for module in ("features", "linear"):
         monkeypatch.setattr(sys.modules[f"hush.learn.{module}"], "_CHUNK", 97)
     assert text(fit(kind, TABLE, target)) == first
     assert text(fit(kind, {name: values[1:] for name, values in TABLE.items()}, None if target is None else target[1:]))

@@ -352,6 +352,8 @@ LONG = [
 """Long texts of several kinds: for each function one of them is among the worst."""
 SLACK = 200
 """Nanoseconds for a row: what is measured for functions that cost next to nothing."""
+TRIES = 20
+"""How often the time of a call is measured before it counts as more than is charged."""
 
 
 class Clock:
@@ -402,8 +404,13 @@ class Clock:
             except UnplannableError:
                 continue
             charged = value.sql.cost - sum(self.columns[name].sql.cost for name in columns_in(one))
-            taken = max(took - only_read for took, only_read in zip(self.nanoseconds(value), self.read, strict=True))
-            assert taken <= 2 * charged + SLACK, f"{one} takes {taken:.0f} ns for a row, and is charged {charged}"
+            limit, taken = 2 * charged + SLACK, math.inf
+            for _ in range(TRIES):  # the least time counts: other programs can only make it longer
+                again = max(took - only_read for took, only_read in zip(self.nanoseconds(value), self.read, strict=True))
+                taken = min(taken, again)
+                if taken <= limit:
+                    break
+            assert taken <= limit, f"{one} takes {taken:.0f} ns for a row, and is charged {charged}"
 
 
 @pytest.fixture(scope="module")

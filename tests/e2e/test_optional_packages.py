@@ -18,7 +18,7 @@ OPTIONAL = {
     "server": (_COMMANDS, '"(serve|people)": '),
     "server/pgwire": ("", ""),
     "server/mcp.py": ("", ""),
-    "client": (_NAMES, r'"hush\.client": '),
+    "client": (_NAMES, r"from hush\.client import "),
     "synth": (_COMMANDS, '"(marginals|synth|ranges|stream|fit|serve)": '),
     "learn": (_COMMANDS, '"(fit|serve)": '),
     "local": (_COMMANDS, '"local": '),

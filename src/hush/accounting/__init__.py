@@ -10,14 +10,14 @@
 
 from typing import TYPE_CHECKING
 
-from hush.accounting.events import __all__ as _events  # type: ignore[attr-defined]
+from hush.accounting import events
+from hush.accounting.events import *  # noqa: F403 - the whole vocabulary, listed there
 from hush.core.on_demand import on_demand
 
 if TYPE_CHECKING:
     from hush.accounting import theorems
     from hush.accounting.calibration import best_split, calibrate, largest_count
     from hush.accounting.comparison import Row, compare, comparison_chart
-    from hush.accounting.events import *  # noqa: F403 - the whole vocabulary, listed there
     from hush.accounting.filters import (
         Amount,
         Charge,
@@ -34,19 +34,5 @@ if TYPE_CHECKING:
     from hush.core.errors import DescriptionError, UncertainError, UnknownEventError
     from hush.core.rounding import Bound
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.accounting.events": " ".join(_events),
-            "hush.accounting.calibration": "best_split calibrate largest_count",
-            "hush.accounting.comparison": "Row compare comparison_chart",
-            "hush.core.errors": "DescriptionError UncertainError UnknownEventError",
-            "hush.accounting.filters": "Amount Charge Filter GDPFilter PureFilter RenyiFilter ZCDPFilter "
-            "filter_from_json",
-            "hush.accounting.guarantee": "Guarantee compose",
-            "hush.accounting.interop": "from_dp_accounting from_opacus",
-            "hush.accounting.plan": "Plan",
-            "hush.accounting.theorems": "theorems=.",
-            "hush.core.rounding": "Bound",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)
+    __all__ += events.__all__

@@ -19,12 +19,4 @@ if TYPE_CHECKING:
     from hush.audit.grey_box import Replayed, replay
     from hush.audit.neighbours import NeighbourPair, hostile
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.audit.black_box": "Report Violation assert_private audit",
-            "hush.audit.canaries": "OneRun one_run",
-            "hush.audit.grey_box": "Replayed replay",
-            "hush.audit.neighbours": "NeighbourPair hostile",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)

@@ -22,12 +22,4 @@ if TYPE_CHECKING:
         probability,
     )
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.core.errors": "BudgetExceededError HushError InvalidValueError OffGridError PrecisionError",
-            "hush.core.grid": "Grid",
-            "hush.core.neighbours": "Neighbours Unit",
-            "hush.core.numbers": "MAX_DIGITS Number exact fraction_between integer nonnegative positive probability",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)

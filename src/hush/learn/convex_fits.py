@@ -221,8 +221,7 @@ def _gradient_error(how: Perturbation, design: Design, theta: Floats, centre: Fl
 LOOKS, MOMENTS, STEPS = Fraction(12, 100), Fraction(28, 100), Fraction(60, 100)
 """How a fit shares its μ²: looks at the columns, second moments, all gradients together."""
 _FEATURE, _DERIVATIVE = 2.0**10, 2.0**12
-_CHUNK = 1 << 14
-"""Rows at a time; products of features are at most 2²⁴, so sums are exact in floats for fewer than 2²⁹ rows."""
+"""The grids of features and of derivatives, as parts of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +253,8 @@ class NewtonDesign:
 
     def moments(self, mu_squared: Fraction) -> tuple[Floats, float]:
         """Return the noisy second moments of the rows, and the deviation of an entry's noise."""
-        design = self.design
-        total = np.zeros((self.width, self.width))
-        for first in range(0, design.rows, _CHUNK):
-            chunk = slice(first, min(first + _CHUNK, design.rows))
-            parts = [part[codes[chunk]] for codes, part in zip(design.codes, design.maps, strict=True)]
-            features = np.hstack([np.full((chunk.stop - first, 1), design.intercept), *parts])
-            total += features.T @ features
+        # Whole numbers below 2⁵³ times one power of two, as for fewer than 2²⁹ rows: all sums are exact.
+        total = self.design.curvature(np.ones(self.design.rows))
         sigma = deviation(mu_squared, Fraction(self.rows**2 * self.radius_squared**2))
         unit = int(_FEATURE) ** 2
         return noisy_products(total, unit, lambda count: rounded_gaussian(sigma, count)), float(sigma) / unit

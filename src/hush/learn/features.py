@@ -91,25 +91,21 @@ class Design:
 
     def sums(self, derivative: Floats) -> Floats:
         """Return Σ dᵢ·xᵢ for |dᵢ| ≤ 1, each dᵢ rounded to 2⁻⁵³."""
-        high_total = [np.zeros(part.shape[0], dtype=np.int64) for part in self.maps]
-        low_total = [np.zeros(part.shape[0], dtype=np.int64) for part in self.maps]
-        high_all = low_all = 0
+        totals = [np.zeros((2, part.shape[0]), dtype=np.int64) for part in self.maps]
+        of_all = np.zeros(2, dtype=np.int64)
         for chunk in self._chunks():
             scaled = derivative[chunk] * _HIGH
             # Both halves are at most 2²⁶, and 2¹⁶ of them add up to 2⁴² at most, where floats are exact.
             high = np.rint(scaled)
-            low = np.rint((scaled - high) * _LOW)
-            high_all += int(high.sum())
-            low_all += int(low.sum())
-            for column, codes in enumerate(self.codes):
-                levels = self.maps[column].shape[0]
-                high_total[column] += np.bincount(codes[chunk], high, minlength=levels).astype(np.int64)
-                low_total[column] += np.bincount(codes[chunk], low, minlength=levels).astype(np.int64)
-        result = np.empty(self.width)
+            for half, part in enumerate((high, np.rint((scaled - high) * _LOW))):
+                of_all[half] += int(part.sum())
+                for total, codes in zip(totals, self.codes, strict=True):
+                    total[half] += np.bincount(codes[chunk], part, minlength=total.shape[1]).astype(np.int64)
+        result, units = np.empty(self.width), np.array([1 / _HIGH, 1 / (_HIGH * _LOW)])
         # Only here, after all rows were added, are sums rounded; `hush.learn.convex_fits` bounds that error.
-        result[0] = self.intercept * (high_all / _HIGH + low_all / (_HIGH * _LOW))
-        for part, block, first, second in zip(self.maps, self.slices, high_total, low_total, strict=True):
-            result[block] = part.T @ (first / _HIGH + second / (_HIGH * _LOW))
+        result[0] = self.intercept * (units @ of_all)
+        for features, block, total in zip(self.maps, self.slices, totals, strict=True):
+            result[block] = features.T @ (units @ total)
         return result
 
     def curvature(self, weight: Floats) -> Floats:

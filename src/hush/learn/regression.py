@@ -157,7 +157,13 @@ class PerturbedFits:
 
     def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
         """Return the noisy minimum of a fit whose ridge is centred at ``start``."""
-        fit = perturbation(self.loss, self.shares, number, self.features.radius_squared, self.rows.width)
+        fit = Perturbation(
+            loss=self.loss,
+            radius_squared=self.features.radius_squared,
+            mu_squared=self.shares.fits[number],
+            curvature=self.shares.curvature,
+            width=self.rows.width,
+        )
         return fit.release(self.rows, target, start)
 
 
@@ -186,17 +192,6 @@ class NewtonFits:
             derivative = self.loss.derivative(self.rows.margins(theta), target)
             theta = theta - self.inverse @ self.rows.gradient(derivative, self.mu_squared) / self.curvature
         return theta
-
-
-def perturbation(loss: Loss, shares: Shares, number: int, radius_squared: Fraction, width: int) -> Perturbation:
-    """Return the parameters of one of the fits that share a budget."""
-    return Perturbation(
-        loss=loss,
-        radius_squared=radius_squared,
-        mu_squared=shares.fits[number],
-        curvature=shares.curvature,
-        width=width,
-    )
 
 
 class AdditiveModel(Model):
@@ -262,8 +257,9 @@ class AdditiveModel(Model):
         if unit_rows > 1:
             price = gaussian_budget(*self._budget()) * STEPS / _NEWTON_STEPS
             return unit_rows * math.sqrt((columns + 1) / float(price)) / (self.curvature * rows)
-        how = perturbation(self.loss, self._shares(), -1, Fraction(columns + 1), 1)
-        return float(how.sigma) / (self.held * rows + float(how.ridge))
+        shares = self._shares()
+        ridge = self.loss.smoothness * (columns + 1) / shares.curvature
+        return math.sqrt((columns + 1) / shares.fits[-1]) / (self.held * rows + float(ridge))
 
     def _story(self) -> str:
         return (

@@ -34,18 +34,4 @@ if TYPE_CHECKING:
     from hush.ledger.ledger import Ledger
     from hush.ledger.requests import Parked, ParkedQuestion
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.ledger.backup": "Verification",
-            "hush.ledger.budgets": "Allowance Budget",
-            "hush.ledger.charging": "Charge Decision Repeat Replay Share",
-            "hush.ledger.entries": "Actor Role",
-            "hush.ledger.errors": "AccountExistsError AllowanceError ApprovalNeededError LedgerBusyError "
-            "LedgerDamagedError LedgerError LedgerMissingError LedgerRolledBackError LedgerUnavailableError "
-            "NotAllowedError RequestConflictError RequestUnansweredError UnknownAccountError UnknownReceiptError",
-            "hush.ledger.history": "AccountView Act OwnerAct Release",
-            "hush.ledger.ledger": "Ledger",
-            "hush.ledger.requests": "Parked ParkedQuestion",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)

@@ -157,8 +157,6 @@ def _points(r: int, t: int) -> int:
 
 def _support(r: int, t: int, odds: float) -> tuple[float, float]:
     total, orthogonal, common = _points(r, t), _points(r, t - 1), _points(r, t - 2)
-    if odds == float("inf"):
-        return 1.0, common / orthogonal
     scale = orthogonal * odds + total - orthogonal
     return orthogonal * odds / scale, (common * odds + orthogonal - common) / scale
 
@@ -248,7 +246,7 @@ class SubsetSelection(FrequencyOracle):
     def support(self) -> tuple[float, float]:
         """The probabilities that a report holds the true category, and each other."""
         k, w, odds = len(self.categories), self.size, shares(self.epsilon)
-        p = 1.0 if odds == float("inf") else w * odds / (w * odds + k - w)
+        p = w * odds / (w * odds + k - w)
         return p, (p * (w - 1) + (1 - p) * w) / (k - 1)
 
     def _report(self, true: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
@@ -295,7 +293,7 @@ class LocalHashing(FrequencyOracle):
     def support(self) -> tuple[float, float]:
         """The probabilities that a report's cell is that of the true category, and of each other."""
         odds, g = shares(self.epsilon), self.cells
-        return (1.0 if odds == float("inf") else odds / (odds + g - 1)), 1 / g
+        return odds / (odds + g - 1), 1 / g
 
     @property
     def event(self) -> RandomizedResponseEvent | ApproximateDPEvent:

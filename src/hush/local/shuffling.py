@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hush.accounting import Event
-from hush.accounting.events import RandomizedResponseEvent, ShuffledEvent
+from hush.accounting.events.mechanisms import RandomizedResponseEvent, ShuffledEvent
 from hush.accounting.pairs.shuffle import (
     LARGEST_EPSILON,
     LEAST_REPORTS,

@@ -29,23 +29,4 @@ if TYPE_CHECKING:
     from hush.mechanisms.selection import Exponential, PermuteAndFlip, TopK
     from hush.mechanisms.smooth_noise import SmoothNoise
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.mechanisms.above_threshold": "AboveThreshold",
-            "hush.mechanisms.base": "Additive Mechanism",
-            "hush.mechanisms.column_quantile": "Quantile",
-            "hush.mechanisms.estimators.base": "Estimate average nonnegative propose_delta rounded",
-            "hush.mechanisms.estimators.categories": "histogram mode top_k",
-            "hush.mechanisms.estimators.numeric": "count mean ratio std sum variance vector_mean",
-            "hush.mechanisms.estimators.ordered": "max median min quantile quantiles",
-            "hush.mechanisms.gaussian": "Gaussian",
-            "hush.mechanisms.grouped.keys": "KeySelection",
-            "hush.mechanisms.laplace": "Laplace",
-            "hush.mechanisms.metric_privacy": "MetricExponential",
-            "hush.mechanisms.propose_test_release": "ProposeTestRelease Refused",
-            "hush.mechanisms.randomized_response": "RandomizedResponse",
-            "hush.mechanisms.selection": "Exponential PermuteAndFlip TopK",
-            "hush.mechanisms.smooth_noise": "SmoothNoise",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)

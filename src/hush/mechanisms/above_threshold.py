@@ -17,7 +17,7 @@ The noisy values themselves are never released: releasing them too is the classi
 **Utility.** An answer compares value - threshold with one noise, the difference of the two: its mean is 0, `bias`, and
 the sum of their variances is `variance`, both in units of the value. `error` is the α of (α, β)-accuracy (Dwork, Roth
 2014, Definition 3.9): with probability 1-β, over all queries, no "yes" is below threshold - α and no "no" above
-threshold + α; `for_error` inverts it.
+threshold + α.
 
 >>> steep = AboveThreshold(threshold=100, epsilon=10**4, count=2)
 >>> steep.release([1, 500, 3, 700, 900]).tolist()
@@ -25,8 +25,6 @@ threshold + α; `for_error` inverts it.
 >>> stream = steep.open()
 >>> stream.ask(1), stream.ask(500), stream.done
 (False, True, False)
->>> AboveThreshold.for_error(50, threshold=100, queries=20).error(queries=20) <= 50
-True
 """
 
 from __future__ import annotations
@@ -128,7 +126,7 @@ class AboveThreshold(Calibrated, Symmetric):
     def error(self, confidence: Number = Fraction(19, 20), *, queries: int) -> float:
         """Return α: with at least this probability no "yes" is below threshold - α and no "no" above threshold + α."""
         miss, comparisons = 1 - confidence_level(confidence), integer(queries, "queries", minimum=1)
-        wide, narrow = self.scales[1], self.scales[0]
+        narrow, wide = self.scales
         # Union bound: half of β for the threshold, half for all values. P(|X| > m) ≤ P(|X| ≥ m) ≤ e^(-(m-1)/s)
         # explains the two further steps.
         width = certified(

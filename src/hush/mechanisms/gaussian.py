@@ -245,14 +245,14 @@ class Gaussian(Calibrated, Symmetric):
 
     @property
     def variance(self) -> float:
-        """The noise's variance: of the discrete law at most σ², of the rounded law about σ² + step²/12."""
+        """The noise's variance: of the discrete law at most σ², of the rounded law at most σ² + step²/12."""
         sigma = self.sigma / self.step
-        if self.discrete and sigma < 32:  # beyond, σ² is right to every digit of a float
-            masses = _masses(float(sigma))
-            return float(2 * (masses * np.arange(len(masses)) ** 2).sum()) * float(self.step) ** 2
-        if self.discrete:
+        if not self.discrete:
+            return RoundedNoise("gaussian").variance(sigma) * float(self.step) ** 2
+        if sigma >= 32:  # σ² is right to every digit of a float
             return float(self.sigma**2)
-        return RoundedNoise("gaussian").variance(sigma) * float(self.step) ** 2
+        masses = _masses(float(sigma))
+        return float(2 * (masses * np.arange(len(masses)) ** 2).sum()) * float(self.step) ** 2
 
     def error(self, confidence: Number = Fraction(19, 20), *, count: int = 1) -> float:
         """Return the half-width that holds with at least this probability for ``count`` answers at once."""
@@ -273,12 +273,11 @@ class Gaussian(Calibrated, Symmetric):
     def probabilities(self, size: int) -> npt.NDArray[np.float64]:
         """Return the probabilities of noise of -size … size steps, of the law that is drawn."""
         sigma, steps = float(self.sigma / self.step), integer(size, "size", minimum=0)
-        if self.discrete and sigma >= 4:  # Σ e^(-k²/2σ²) = σ√(2π)·(1 + 2e^(-2π²σ²) + …) by Poisson's formula
+        if self.discrete:
+            # Σ e^(-k²/2σ²) = σ√(2π)·(1 + 2e^(-2π²σ²) + …) by Poisson's formula
+            peak = _masses(sigma)[0] if sigma < 4 else 1 / (sigma * math.sqrt(2 * math.pi))
             with np.errstate(under="ignore"):
-                half = np.exp(-(np.arange(steps + 1.0) ** 2) / (2 * sigma * sigma)) / (sigma * math.sqrt(2 * math.pi))
-        elif self.discrete:
-            masses = _masses(sigma)[: steps + 1]
-            half = np.pad(masses, (0, steps + 1 - len(masses)))
+                half = np.exp(-(np.arange(steps + 1.0) ** 2) / (2 * sigma * sigma)) * peak
         else:
             # P[k - ½ < Y < k + ½], as a difference of tails, which keeps its digits far out.
             beyond = [math.erfc(edge / (sigma * math.sqrt(2))) / 2 for edge in (np.arange(steps + 2) - 0.5).tolist()]

@@ -18,8 +18,6 @@ always is: 2r^(m+2)/(1+r) ≤ r^(m+1) ≤ β. Either way the half-width is hones
 
 >>> round(Laplace(sensitivity=1, epsilon=1).variance, 4)
 1.8413
->>> Laplace.for_error(46, confidence=0.99, sensitivity=1).error(confidence=0.99) <= 46
-True
 """
 
 from __future__ import annotations
@@ -98,12 +96,8 @@ class Laplace(Calibrated, Symmetric):
         moved = (in_steps(exact_sensitivity, grid) + changed - 1) * grid
         if (epsilon is None) == (scale is None):
             raise InvalidValueError("epsilon", got=epsilon, allowed="given, or else 'scale', and not both")
-        if scale is None:
-            budget = ordinary(epsilon, "epsilon")
-            width = moved / budget
-        else:
-            width = ordinary(scale, "scale")
-            budget = moved / width
+        width = moved / ordinary(epsilon, "epsilon") if scale is None else ordinary(scale, "scale")
+        budget = moved / width
         assign(self, sensitivity=exact_sensitivity, epsilon=budget, scale=width, step=grid, coordinates=coordinates)
 
     @classmethod

@@ -7,13 +7,13 @@ construction:
 
 * on a finite space, by computing the sorted distances from every point: if all these lists are equal, so are the sums
   of e^(-d/α) for every α. (On a cycle they are; on a segment they are not, and ``normaliser="constant"`` is refused.)
-* on all the integers with d = |y - x|, by translation: that is the discrete Laplace law.
+* on all the integers with d = |y - x|, by translation: that is the discrete Laplace law, of `Laplace`.
 
 **Utility.** It is the exponential mechanism with the score -d, and its figures are those of the distance: with y the
 answer and d₀ the distance of the nearest point (0 for a value in the space), P[d(y, f) > d₀ + t] ≤ (k-1)e^(-t/α) for k
 points, since the normaliser is at least the nearest point's weight. Where the normaliser is constant the law of the
 distance is the same around every point, and `error` is its exact quantile. ``bias(value)`` is d₀ - E[d] ≤ 0 and
-``variance(value)`` is Var[d]; variance + bias² is the mean squared distance, on the integers the noise's variance.
+``variance(value)`` is Var[d].
 
 >>> ring = MetricExponential.on_cycle(12, epsilon=1)
 >>> ring.error(0.95), round(ring.bias(3), 3)
@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush import noise
-from hush.accounting import ApproximateDPEvent, BoundedRangeEvent, DiscreteLaplaceEvent
+from hush.accounting import ApproximateDPEvent, BoundedRangeEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.numbers import assign
 from hush.core.rounding import ball, certified, float_up, up
@@ -49,10 +49,6 @@ from hush.mechanisms.selection import chances, moments
 _LARGEST_SPACE = 4096  # points for which all distances are computed
 
 
-def _gap(a: int, b: int) -> int:
-    return abs(a - b)
-
-
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class MetricExponential(Calibrated):
     """Releases a point of a metric space near the true one.
@@ -60,7 +56,7 @@ class MetricExponential(Calibrated):
     Parameters
     ----------
     points
-        The space; None, for all the integers, is `on_integers`' own.
+        The space; for all the integers there is `on_integers`.
     metric
         d(y, x), an exact number of at least 0, symmetric, with the triangle inequality.
     sensitivity
@@ -75,7 +71,7 @@ class MetricExponential(Calibrated):
     Fraction(1, 1)
     """
 
-    points: tuple[Any, ...] | None
+    points: tuple[Any, ...]
     metric: Callable[[Any, Any], Number] = field(repr=False)
     sensitivity: Fraction
     epsilon: Fraction
@@ -84,31 +80,24 @@ class MetricExponential(Calibrated):
     def __init__(
         self,
         *,
-        points: Sequence[Any] | None,
+        points: Sequence[Any],
         metric: Callable[[Any, Any], Number],
         epsilon: Number,
         sensitivity: Number = 1,
         normaliser: str = "any",
     ) -> None:
         choose(normaliser, ("any", "constant"), "normaliser")
-        if (points is not None and not isinstance(points, (Sequence, AbstractSet))) or isinstance(points, (str, bytes)):
-            raise InvalidValueError("points", got=points, allowed="a list of points")
+        if not isinstance(points, (Sequence, AbstractSet)) or isinstance(points, (str, bytes)):
+            hint = "For all the integers there is on_integers()."
+            raise InvalidValueError("points", got=points, allowed="a list of points", hint=hint)
         if not callable(metric):
             raise InvalidValueError("metric", got=metric, allowed="a function of two points")
-        space = None if points is None else tuple(points)
-        if space is None and metric is not _gap:
-            raise InvalidValueError("points", got=None, allowed="a finite space", hint="There is on_integers() too.")
-        if space is not None and not 1 <= len(space) <= _LARGEST_SPACE:
+        space = tuple(points)
+        if not 1 <= len(space) <= _LARGEST_SPACE:
             raise InvalidValueError("points", got=f"{len(space)} points", allowed=f"from 1 to {_LARGEST_SPACE} points")
-        assign(
-            self,
-            points=space,
-            metric=metric,
-            normaliser=normaliser,
-            sensitivity=ordinary(sensitivity, "sensitivity"),
-            epsilon=ordinary(epsilon, "epsilon"),
-        )
-        if space is not None and normaliser == "constant":
+        budget, largest = ordinary(epsilon, "epsilon"), ordinary(sensitivity, "sensitivity")
+        assign(self, points=space, metric=metric, sensitivity=largest, epsilon=budget, normaliser=normaliser)
+        if normaliser == "constant":
             # Equal multisets of distances make Σ e^(-d/α) the same around every point, for every α.
             first = sorted(self._distances(space[0]))
             if any(sorted(self._distances(point)) != first for point in space):
@@ -130,10 +119,9 @@ class MetricExponential(Calibrated):
         )
 
     @classmethod
-    def on_integers(cls, *, epsilon: Number, sensitivity: int = 1) -> MetricExponential:
+    def on_integers(cls, *, epsilon: Number, sensitivity: int = 1) -> Laplace:
         """Return the mechanism on all the integers with d = |y - x|: the discrete Laplace law."""
-        distance = integer(sensitivity, "sensitivity", minimum=1)
-        return cls(points=None, metric=_gap, epsilon=epsilon, sensitivity=distance, normaliser="constant")
+        return Laplace(sensitivity=integer(sensitivity, "sensitivity", minimum=1), epsilon=epsilon)
 
     @classmethod
     def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
@@ -145,7 +133,7 @@ class MetricExponential(Calibrated):
         return self.alpha
 
     def _limit(self, **_asked: Any) -> str:
-        if len(self.points or ()) < 2:
+        if len(self.points) < 2:
             raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
         return HALF_A_STEP
 
@@ -155,44 +143,34 @@ class MetricExponential(Calibrated):
         return self.sensitivity * (1 if self.normaliser == "constant" else 2) / self.epsilon
 
     @property
-    def event(self) -> BoundedRangeEvent | DiscreteLaplaceEvent | ApproximateDPEvent:
+    def event(self) -> BoundedRangeEvent | ApproximateDPEvent:
         """Range ε; with a constant normaliser the log-ratios lie in [-ε, ε], which is pure ε and no narrower range."""
-        if self.points is None:
-            return DiscreteLaplaceEvent(scale=self.alpha, sensitivity=int(self.sensitivity))
         if self.normaliser == "any":
             return BoundedRangeEvent(epsilon=self.epsilon)
         return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
 
     def _distances(self, centre: Any) -> list[Fraction]:
         try:
-            return [nonnegative(self.metric(point, centre), "metric") for point in self.points or ()]
+            return [nonnegative(self.metric(point, centre), "metric") for point in self.points]
         except InvalidValueError:  # its text would quote a distance from the true value
             raise InvalidValueError("metric", got="another value", allowed="a distance of at least zero") from None
 
     def _scores(self, value: Any) -> npt.NDArray[Any]:
-        if self.normaliser == "constant" and value not in (self.points or ()):
+        if self.normaliser == "constant" and value not in self.points:
             raise InvalidValueError("value", got="a value outside the space", allowed="one of the mechanism's points")
         return np.array([-distance for distance in self._distances(value)], dtype=object)
 
     def release(self, value: Any) -> Any:
         """Return a point near ``value``."""
-        if self.points is None:
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise InvalidValueError("value", got=type(value).__name__, allowed="a whole number")
-            return int(value) + noise.discrete_laplace(self.alpha)
         return self.points[noise.select(self._scores(value), 1 / self.alpha)]
 
     def probabilities(self, value: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each point, given the true value."""
-        if self.points is None:
-            raise InvalidValueError("points", got=None, allowed="a finite space, to list the probabilities")
         return chances(self._scores(value), 1 / self.alpha)
 
     def error(self, confidence: Number = Fraction(19, 20)) -> float:
         """Return α: with at least this probability the answer is at most α further away than the nearest point."""
         miss = 1 - confidence_level(confidence)
-        if self.points is None:
-            return Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).error(confidence)
         rivals = len(self.points) - 1
         if not rivals:
             return 0.0
@@ -218,9 +196,4 @@ class MetricExponential(Calibrated):
         return self._moments(value)[1]
 
     def _moments(self, value: Any) -> tuple[float, float]:
-        if self.points is None:
-            # |X| for the discrete Laplace law: E|X| = 2r/(1-r²), and E[X²] is the noise's variance.
-            r = float(np.exp(-1 / float(self.alpha)))
-            mean = 2 * r / (1 - r * r)
-            return -mean, Laplace(sensitivity=self.sensitivity, scale=self.alpha, step=1).variance - mean * mean
         return moments(self.probabilities(value), self._scores(value).tolist())

@@ -14,19 +14,12 @@ One source measures the distance at which |f(D) - f(D₂)| exceeds η, seen *fro
 of 501 zeros, one 0.5 and 499 times 1.1 is far from moving by 1 and yet one row from a data set whose median is 0: not
 private.
 
-**Utility.** `error`, `variance` and `bias` are those of an answer, given that there is one: of (ηa/ε)·Z₂, rounded to
-the grid. `probabilities` says how likely an answer is at a distance, `distance_needed` from which distance on.
-`for_error` finds the smallest ε for a proposed η, `with_noise` the ε at which the answer's noise has a given scale.
-
 **Rounding.** Z₁ is discrete Laplace (A is whole; P[X > t] = r^(⌊t⌋+1)/(1+r) ≤ e^{-εt}), or an ideal real normal
 rounded to 2⁻²⁰ and compared with a threshold 2⁻²⁰ higher. b/ε is rounded up: refusing more often is the safe side. a
 is rounded up and b taken as a², so that P[Z > b/a] = P[Z > a] only falls.
 
->>> test = ProposeTestRelease(epsilon=1, delta="1e-6", eta="0.5", step="0.01")
->>> test.release(7, distance=0) is Refused or True      # with probability 1 - 10⁻⁶
-True
->>> Refused
-Refused
+>>> bool(Refused)
+False
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ in ball arithmetic. With a rational t (``with_truth``) the coin is that t, and �
 1.0986
 >>> RandomizedResponse(epsilon=2, categories=4).probabilities(0).round(4).tolist()
 [0.7112, 0.0963, 0.0963, 0.0963]
->>> RandomizedResponse.for_error("0.05", count=10_000).error(count=10_000) <= 0.05
-True
 
 **Estimating frequencies.** All local oracles share this. In a local protocol every person reports through a mechanism
 of their own. For each category v a report either *supports* v or not: with probability p if the person's answer is v,
@@ -93,9 +91,8 @@ class FrequencyOracle(ReadableRepr):
         def half_width(oracle: FrequencyOracle) -> float:
             return oracle.error(confidence, count=count, categories=at_once)
 
-        floor = Fraction(half_width(cls(epsilon=_EPSILON_OF_TRUTH, categories=names)))
         why = "what so few reports allow even without noise: ask more people"
-        return least(lambda epsilon: cls(epsilon=epsilon, categories=names), half_width, error, floor=floor, why=why)
+        return least(lambda epsilon: cls(epsilon=epsilon, categories=names), half_width, error, why=why)
 
     @property
     def event(self) -> Event:
@@ -209,7 +206,7 @@ class RandomizedResponse(FrequencyOracle):
         if self.truth is not None:
             return float(self.truth + (1 - self.truth) / k), float((1 - self.truth) / k)
         odds = shares(self.epsilon)
-        return (1.0, 0.0) if odds == float("inf") else (odds / (odds + k - 1), 1 / (odds + k - 1))
+        return odds / (odds + k - 1), 1 / (odds + k - 1)
 
     @property
     def event(self) -> RandomizedResponseEvent:
@@ -250,9 +247,6 @@ class RandomizedResponse(FrequencyOracle):
     def _supports(self, reports: Any) -> tuple[npt.NDArray[np.int64], int]:
         reported = codes(reports, self.categories)
         return np.bincount(reported[reported >= 0], minlength=len(self.categories)), len(reported)
-
-
-_EPSILON_OF_TRUTH = 1000  # an ε at which every report is the truth, to the last bit of a float
 
 
 def coins(epsilon: Fraction, against: Fraction, size: int) -> npt.NDArray[np.bool_]:
@@ -325,8 +319,5 @@ def read_categories(categories: object, *, least: int = 2, hint: str = "") -> tu
 
 
 def shares(epsilon: Fraction) -> float:
-    """Return e^ε as a float; infinity beyond the largest float."""
-    try:
-        return math.exp(float(epsilon))
-    except OverflowError:
-        return math.inf
+    """Return e^ε as a float; beyond ε = 600, where every report is the truth to the last bit, that of 600."""
+    return math.exp(min(float(epsilon), 600.0))

@@ -27,8 +27,6 @@ of S: as β grows with ε, and S falls with β, an S computed for a smaller ε i
 
 >>> SmoothNoise(epsilon=1, step="0.001").release(0.25, "1e-9")
 0.25
->>> SmoothNoise.for_error(3, smooth_sensitivity="0.1", step="0.001").error(smooth_sensitivity="0.1") <= 3
-True
 """
 
 from __future__ import annotations
@@ -99,22 +97,14 @@ class SmoothNoise(Calibrated):
         if exponent < (Fraction(21, 10) if noise == "polynomial" else Fraction(11, 10)):
             raise InvalidValueError("power", got=power, allowed="at least 2.1 (polynomial) or 1.1 (cauchy)")
         beta, factor = _rates(noise, min(budget, _LARGEST_EPSILON), slip, exponent)
-        assign(
-            self,
-            epsilon=budget,
-            delta=slip,
-            noise=noise,
-            power=exponent,
-            step=ordinary(step, "step"),
-            beta=beta,
-            factor=factor,
-        )
+        grid = ordinary(step, "step")
+        assign(self, epsilon=budget, delta=slip, noise=noise, power=exponent, step=grid, beta=beta, factor=factor)
 
     @classmethod
     def with_noise(cls, scale: Number, /, **parameters: Any) -> Self:
         """Return the mechanism of the smallest ε, to 12 digits, with a noise scale of at most ``scale``·S."""
-        wanted = ordinary(scale, "scale")
-        return least(lambda epsilon: cls._at(epsilon, parameters), lambda made: float_up(made.factor), wanted)
+        wanted, why = ordinary(scale, "scale"), "beyond which the noise does not fall: it stays that of ε = 1000"
+        return least(lambda epsilon: cls._at(epsilon, parameters), lambda made: float_up(made.factor), wanted, why=why)
 
     @property
     def _law(self) -> RoundedNoise:

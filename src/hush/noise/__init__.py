@@ -22,14 +22,4 @@ if TYPE_CHECKING:
     from hush.noise.shares import laplace_share, negative_binomial, poisson, skellam
     from hush.noise.uniform import bernoulli, bernoulli_exp, permutation, uniform_integer, uniform_integers
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.noise.gaussian": "discrete_gaussian",
-            "hush.noise.laplace": "discrete_laplace geometric",
-            "hush.noise.race": "select select_each",
-            "hush.noise.reals": "rounded_cauchy rounded_gaussian rounded_laplace rounded_polynomial rounded_student",
-            "hush.noise.shares": "laplace_share negative_binomial poisson skellam",
-            "hush.noise.uniform": "bernoulli bernoulli_exp permutation uniform_integer uniform_integers",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)

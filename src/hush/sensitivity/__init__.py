@@ -8,10 +8,4 @@ if TYPE_CHECKING:
     from hush.sensitivity.finite import FiniteFunction, distance, hamming, l1, l2, linf
     from hush.sensitivity.statistics import global_sensitivity, local_sensitivity, smooth_sensitivity
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.sensitivity.finite": "FiniteFunction distance hamming l1 l2 linf",
-            "hush.sensitivity.statistics": "global_sensitivity local_sensitivity smooth_sensitivity",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)

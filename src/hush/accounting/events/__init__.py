@@ -5,39 +5,26 @@ An append-only vocabulary: a type, once written to a ledger, keeps its meaning f
 
 from typing import TYPE_CHECKING
 
-from hush.core.on_demand import on_demand
+from hush.accounting.events.base import ComposedEvent, Event, GroupEvent, ParallelEvent, event_from_json
+from hush.accounting.events.mechanisms import (
+    ApproximateDPEvent,
+    BoundedRangeEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ObjectivePerturbationEvent,
+    PartitionSelectionEvent,
+    PermuteAndFlipEvent,
+    PoissonGaussianEvent,
+    PoissonLaplaceEvent,
+    ProposeTestReleaseEvent,
+    RandomizedResponseEvent,
+    RenyiEvent,
+    ShuffledEvent,
+    SkellamEvent,
+    ZCDPEvent,
+)
 
-if TYPE_CHECKING:
-    from hush.accounting.events.base import ComposedEvent, Event, GroupEvent, ParallelEvent, event_from_json
-    from hush.accounting.events.mechanisms import (
-        ApproximateDPEvent,
-        BoundedRangeEvent,
-        DiscreteLaplaceEvent,
-        LaplaceEvent,
-        PartitionSelectionEvent,
-        PermuteAndFlipEvent,
-        ProposeTestReleaseEvent,
-        RandomizedResponseEvent,
-        RenyiEvent,
-        ZCDPEvent,
-    )
-    from hush.accounting.pairs.gaussian import DiscreteGaussianEvent, GaussianEvent
-    from hush.accounting.pairs.objective import ObjectivePerturbationEvent
-    from hush.accounting.pairs.poisson import PoissonGaussianEvent, PoissonLaplaceEvent
-    from hush.accounting.pairs.shuffle import ShuffledEvent
-    from hush.accounting.pairs.skellam import SkellamEvent
-else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.accounting.events.base": "ComposedEvent Event GroupEvent ParallelEvent event_from_json",
-            "hush.accounting.events.mechanisms": "ApproximateDPEvent BoundedRangeEvent DiscreteLaplaceEvent "
-            "LaplaceEvent PartitionSelectionEvent PermuteAndFlipEvent ProposeTestReleaseEvent RandomizedResponseEvent "
-            "RenyiEvent ZCDPEvent",
-            "hush.accounting.pairs.gaussian": "DiscreteGaussianEvent GaussianEvent",
-            "hush.accounting.pairs.objective": "ObjectivePerturbationEvent",
-            "hush.accounting.pairs.poisson": "PoissonGaussianEvent PoissonLaplaceEvent",
-            "hush.accounting.pairs.shuffle": "ShuffledEvent",
-            "hush.accounting.pairs.skellam": "SkellamEvent",
-        },
-    )
+if not TYPE_CHECKING:  # a type checker takes the names from the imports
+    __all__ = [name for name in dir() if name.endswith("Event") or name == "event_from_json"]

@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 
 from hush.accounting.description import FIGURE_BITS, Described, Description, Lost
 from hush.accounting.pairs.base import Pair
-from hush.core import InvalidValueError, Neighbours, integer, positive
+from hush.core import InvalidValueError, Neighbours, integer
 from hush.core.errors import DescriptionError, UnknownEventError
 from hush.core.numbers import assign
 from hush.core.rounding import Ball, flint, fraction_up, precision, up
@@ -149,11 +149,6 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
             hint="A newer hush wrote this event: upgrade to account for it.",
         )
     name = content.pop("type", None)
-    if str(name) not in _TYPES:
-        from hush.accounting import events
-
-        for event_class in events.__all__:  # type: ignore[attr-defined] # each registers its type
-            getattr(events, event_class)
     kind = _TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
         close = difflib.get_close_matches(str(name), _TYPES, n=1)
@@ -177,21 +172,6 @@ def as_event(value: object, parameter: str) -> Event:
     if isinstance(inner, Event):
         return inner
     raise InvalidValueError(parameter, got=value, allowed="an event, or something with an .event")
-
-
-def read_variance(sigma: object, sigma_squared: object) -> Fraction:
-    """Return σ² from ``sigma`` or ``sigma_squared``; exactly one must be given."""
-    if (sigma is None) == (sigma_squared is None):
-        raise InvalidValueError("sigma", got=sigma, allowed="given, or sigma_squared, but not both")
-    return positive(sigma, "sigma") ** 2 if sigma_squared is None else positive(sigma_squared, "sigma_squared")
-
-
-def whole_sensitivity(sensitivity: object) -> int:
-    """Return a whole sensitivity; a JSON number 2.0 or string "2" is whole as well."""
-    number = positive(sensitivity, "sensitivity", allowed="a whole number of at least 1")
-    if number.denominator != 1:
-        raise InvalidValueError("sensitivity", got=sensitivity, allowed="a whole number of at least 1")
-    return number.numerator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

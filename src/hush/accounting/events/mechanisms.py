@@ -1,30 +1,48 @@
-"""Mechanisms with a known output law, and mechanisms that are known by a parameter only.
+"""Mechanisms with a known output law: noise added, an answer chosen, a minimum of a noisy objective.
 
-Each event names the pair that dominates it (:mod:`hush.accounting.pairs`): Laplace noise, continuous or on the
-integers, and answers chosen by randomized response, the exponential mechanism or permute-and-flip. Events with a pair
-of their own stand beside it: Gaussian and Skellam noise, Poisson samples, shuffling, objective perturbation.
+Each event names the pair that dominates it (:mod:`hush.accounting.pairs`). Additive noise is Laplace or Gaussian,
+continuous or on the integers, or Skellam. Under Poisson subsampling every unit takes part independently with
+probability ``rate``, and neighbours differ by one unit more or less. An answer is chosen by randomized response, the
+exponential mechanism or permute-and-flip.
 
-Of the others an (ε,δ), a ρ of zCDP or Rényi divergences are known: propose-test-release and partition selection too.
+>>> LaplaceEvent(scale=2).pure_epsilon(), GaussianEvent(sigma=4).renyi(8)
+(0.5, 0.25)
+>>> DiscreteGaussianEvent(sigma_squared="2").to_json()
+{'version': 1, 'type': 'discrete_gaussian', 'sigma_squared': '2', 'sensitivity': 1}
+>>> PoissonLaplaceEvent(rate="0.1", scale=1).pure_epsilon()            # ln(1 + q(e^ε − 1)), amplified
+0.158...
+>>> RandomizedResponseEvent(epsilon=1, choices=4).pure_epsilon()
+1.0
+>>> ObjectivePerturbationEvent(mu_squared="1/25", curvature="1/10").to_json()
+{'version': 1, 'type': 'objective_perturbation', 'mu_squared': '1/25', 'curvature': '1/10', 'two_sided': False}
 
->>> LaplaceEvent(scale=2).pure_epsilon(), RandomizedResponseEvent(epsilon=1, choices=4).pure_epsilon()
-(0.5, 1.0)
+**Mechanisms known by a parameter only: (ε,δ), zCDP, Rényi; propose-test-release, partition selection and shuffling.**
+
+Local reports that went through a shuffler are charged as an (ε, δ) black box: ε is what the certified curve of the
+shuffle gives at the event's own δ.
+
 >>> ApproximateDPEvent(epsilon=1, delta="1e-6").group(5).delta      # (e⁵−1)/(e−1)·δ, about 85.79·δ
 Fraction(...)
 >>> ZCDPEvent(rho="0.5").renyi(4)
 2.0
+>>> round(ShuffledEvent(local_epsilon=2, reports=10_000, delta="1e-9").epsilon, 4)
+0.1598
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from hush.accounting.description import Description, Lost, RenyiPoints, group_delta, read_order
-from hush.accounting.events.base import VERSION, Event, whole_sensitivity
+from hush.accounting.events.base import VERSION, Event
+from hush.accounting.pairs.base import Pair
+from hush.accounting.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from hush.accounting.pairs.hyperbolic import BoundedRangePair, DiscreteLaplacePair, LaplacePair
-from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive, probability
 from hush.core.numbers import assign
 from hush.core.rounding import ball, fraction_up, precision
 
@@ -180,6 +198,32 @@ class RenyiEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ShuffledEvent(Event):
+    """``reports`` reports of any ``local_epsilon``-local randomiser, shuffled; charged at this ``delta``."""
+
+    type: ClassVar[str] = "shuffled"
+    local_epsilon: Fraction
+    reports: int
+    delta: Fraction
+
+    def __init__(self, *, local_epsilon: Number, reports: int, delta: Number) -> None:
+        from hush.accounting.pairs.shuffle import read_shuffle
+
+        local, count = read_shuffle(local_epsilon, reports)
+        assign(self, local_epsilon=local, reports=count, delta=fraction_between(delta, "delta"))
+
+    @property
+    def epsilon(self) -> float:
+        """The ε, rounded up, at the event's δ (Feldman, McMillan, Talwar 2023)."""
+        from hush.accounting.pairs.shuffle import shuffled_epsilon
+
+        return shuffled_epsilon(self.local_epsilon, reports=self.reports, delta=self.delta).upper
+
+    def description(self) -> Description:
+        return Description.black_box(Fraction(self.epsilon), self.delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LaplaceEvent(Event):
     """Laplace noise of a ``scale`` added to a value of ℓ₁ ``sensitivity``."""
 
@@ -193,6 +237,33 @@ class LaplaceEvent(Event):
 
     def description(self) -> Description:
         return Description.of(LaplacePair(epsilon=self.sensitivity / self.scale))
+
+
+def read_variance(sigma: object, sigma_squared: object) -> Fraction:
+    """Return σ² from ``sigma`` or ``sigma_squared``; exactly one must be given."""
+    if (sigma is None) == (sigma_squared is None):
+        raise InvalidValueError("sigma", got=sigma, allowed="given, or sigma_squared, but not both")
+    return positive(sigma, "sigma") ** 2 if sigma_squared is None else positive(sigma_squared, "sigma_squared")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GaussianEvent(Event):
+    """Gaussian noise of deviation ``sigma`` (or variance ``sigma_squared``) on a value of ℓ₂ ``sensitivity``."""
+
+    type: ClassVar[str] = "gaussian"
+    _grows: ClassVar[str] = "sensitivity"
+    sigma_squared: Fraction
+    sensitivity: Fraction
+
+    def __init__(
+        self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: Number = 1
+    ) -> None:
+        assign(
+            self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=positive(sensitivity, "sensitivity")
+        )
+
+    def description(self) -> Description:
+        return Description.of(GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -212,13 +283,192 @@ class DiscreteLaplaceEvent(Event):
         if (parameter is None) == (scale is None):
             raise InvalidValueError("parameter", got=parameter, allowed="given, or scale, but not both")
         a = positive(parameter, "parameter") if scale is None else 1 / positive(scale, "scale")
-        assign(self, parameter=a, sensitivity=whole_sensitivity(sensitivity))
+        assign(self, parameter=a, sensitivity=_whole(sensitivity))
 
     def description(self) -> Description:
         """Return the discrete Laplace pair; with sensitivity 1 it is randomized response."""
         if self.sensitivity == 1:  # losses are ±a only, with the masses of randomized response
             return Description.pure(self.parameter)
         return Description.of(DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DiscreteGaussianEvent(Event):
+    """Discrete Gaussian noise P(x) ∝ e^{-x²/2σ²} on an integer of whole ``sensitivity``; σ² is any rational."""
+
+    type: ClassVar[str] = "discrete_gaussian"
+    _grows: ClassVar[str] = "sensitivity"
+    sigma_squared: Fraction
+    sensitivity: int
+
+    def __init__(
+        self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: int = 1
+    ) -> None:
+        assign(self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=_whole(sensitivity))
+
+    def description(self) -> Description:
+        return Description.of(DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SkellamEvent(Event):
+    """Skellam noise, the difference of two Poisson variables, of a ``variance`` on an integer of ``sensitivity``.
+
+    Vectors are covered with an ℓ₁ sensitivity of 1: then one of their integers changes, by 1.
+
+    >>> SkellamEvent(variance=100).to_json()["type"]
+    'skellam'
+    """
+
+    type: ClassVar[str] = "skellam"
+    _grows: ClassVar[str] = "sensitivity"
+    variance: Fraction
+    sensitivity: int
+
+    def __init__(self, *, variance: Number, sensitivity: int = 1) -> None:
+        from hush.accounting.pairs.skellam import MOST_VARIANCE
+
+        spread, moves = positive(variance, "variance"), _whole(sensitivity)
+        if spread > MOST_VARIANCE or moves > MOST_VARIANCE:
+            raise InvalidValueError("variance", got=variance, allowed=f"at most {MOST_VARIANCE}, as the sensitivity")
+        assign(self, variance=spread, sensitivity=moves)
+
+    def description(self) -> Description:
+        from hush.accounting.pairs.skellam import SkellamPair
+
+        return Description.of(SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
+
+
+def _whole(sensitivity: object) -> int:
+    """Return a whole sensitivity; a JSON number 2.0 or string "2" is whole as well."""
+    number = positive(sensitivity, "sensitivity", allowed="a whole number of at least 1")
+    if number.denominator != 1:
+        raise InvalidValueError("sensitivity", got=sensitivity, allowed="a whole number of at least 1")
+    return number.numerator
+
+
+class _SampledEvent(Event):
+    """Noise on a Poisson sample of the units."""
+
+    __slots__ = ()
+    rate: Fraction
+
+    @abstractmethod
+    def _unsampled(self) -> Event:
+        """Return the same noise on all units."""
+
+    @abstractmethod
+    def _pair(self) -> Pair:
+        """Return the pair of the mixture."""
+
+    def description(self) -> Description:
+        if self.rate == 0:
+            return Description()
+        return self._unsampled().description() if self.rate == 1 else Description.of(self._pair())
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any]) -> Event:
+        content = dict(data)
+        if "q" in content:
+            content["rate"] = content.pop("q")
+        return super()._read(content)
+
+    def group(self, size: int) -> Event:
+        """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
+        return self._unsampled().group(size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PoissonGaussianEvent(_SampledEvent):
+    """Gaussian noise on a Poisson sample of the units (DP-SGD's step); both directions are accounted for.
+
+    >>> import hush
+    >>> step = PoissonGaussianEvent(rate="0.01", sigma="1.1")
+    >>> round((hush.compose([step]) * 1000).epsilon(delta="1e-6"), 2)
+    1.75
+    """
+
+    type: ClassVar[str] = "poisson_gaussian"
+    rate: Fraction
+    sigma_squared: Fraction
+    sensitivity: Fraction
+
+    def __init__(
+        self,
+        *,
+        rate: Number,
+        sigma: Number | None = None,
+        sigma_squared: Number | None = None,
+        sensitivity: Number = 1,
+    ) -> None:
+        assign(
+            self,
+            rate=probability(rate, "rate"),
+            sigma_squared=read_variance(sigma, sigma_squared),
+            sensitivity=positive(sensitivity, "sensitivity"),
+        )
+
+    def _unsampled(self) -> Event:
+        return GaussianEvent(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
+
+    def _pair(self) -> Pair:
+        from hush.accounting.pairs.poisson import PoissonGaussianPair
+
+        return PoissonGaussianPair(rate=self.rate, mu_squared=self.sensitivity**2 / self.sigma_squared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PoissonLaplaceEvent(_SampledEvent):
+    """Laplace noise on a Poisson sample of the units."""
+
+    type: ClassVar[str] = "poisson_laplace"
+    rate: Fraction
+    scale: Fraction
+    sensitivity: Fraction
+
+    def __init__(self, *, rate: Number, scale: Number, sensitivity: Number = 1) -> None:
+        assign(
+            self,
+            rate=probability(rate, "rate"),
+            scale=positive(scale, "scale"),
+            sensitivity=positive(sensitivity, "sensitivity"),
+        )
+
+    def _unsampled(self) -> Event:
+        return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity)
+
+    def _pair(self) -> Pair:
+        from hush.accounting.pairs.poisson import PoissonLaplacePair
+
+        return PoissonLaplacePair(rate=self.rate, epsilon=self.sensitivity / self.scale)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ObjectivePerturbationEvent(Event):
+    """The minimum of a convex loss with noise b·θ, one row per unit, neighbours by adding or removing a row.
+
+    ``mu_squared`` is R²/σ² for rows of norm at most R, derivatives of the loss within ±1 and b ~ N(0, σ²I).
+    ``curvature`` is βR²/λ for a second derivative of at most β and a ridge of at least λ. ``two_sided`` is false only
+    for a loss with a derivative of one sign for each label, as the logistic loss has.
+    """
+
+    type: ClassVar[str] = "objective_perturbation"
+    mu_squared: Fraction
+    curvature: Fraction
+    two_sided: bool
+
+    def __init__(self, *, mu_squared: Number, curvature: Number, two_sided: bool = False) -> None:
+        assign(self, mu_squared=positive(mu_squared, "mu_squared"), curvature=nonnegative(curvature, "curvature"))
+        if not isinstance(two_sided, bool):
+            raise InvalidValueError("two_sided", got=two_sided, allowed="true or false")
+        assign(self, two_sided=two_sided)
+
+    def description(self) -> Description:
+        from hush.accounting.pairs.objective import ObjectivePerturbationPair
+
+        return Description.of(
+            ObjectivePerturbationPair(mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -20,16 +20,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event, read_variance, whole_sensitivity
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range, total
 from hush.accounting.pairs.loss_cells import discrete_gaussian_cells
-from hush.core import Number, positive
-from hush.core.numbers import assign
 from hush.core.rounding import Ball, ball, down, flint
 from hush.core.work import spend
 
@@ -236,44 +232,6 @@ class DiscreteGaussianPair(Pair):
         norm = sum(math.exp(-((2 * math.pi * sigma * m) ** 2) / 2) for m in range(-24, 25))
         log = math.log(theta) - math.log(norm) if theta > 0 else -v * v / 4
         return peak + min(log + 1e-12, 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class GaussianEvent(Event):
-    """Gaussian noise of deviation ``sigma`` (or variance ``sigma_squared``) on a value of ℓ₂ ``sensitivity``."""
-
-    type: ClassVar[str] = "gaussian"
-    _grows: ClassVar[str] = "sensitivity"
-    sigma_squared: Fraction
-    sensitivity: Fraction
-
-    def __init__(
-        self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: Number = 1
-    ) -> None:
-        assign(
-            self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=positive(sensitivity, "sensitivity")
-        )
-
-    def description(self) -> Description:
-        return Description.of(GaussianPair(mu_squared=self.sensitivity**2 / self.sigma_squared))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DiscreteGaussianEvent(Event):
-    """Discrete Gaussian noise P(x) ∝ e^{-x²/2σ²} on an integer of whole ``sensitivity``; σ² is any rational."""
-
-    type: ClassVar[str] = "discrete_gaussian"
-    _grows: ClassVar[str] = "sensitivity"
-    sigma_squared: Fraction
-    sensitivity: int
-
-    def __init__(
-        self, *, sigma: Number | None = None, sigma_squared: Number | None = None, sensitivity: int = 1
-    ) -> None:
-        assign(self, sigma_squared=read_variance(sigma, sigma_squared), sensitivity=whole_sensitivity(sensitivity))
-
-    def description(self) -> Description:
-        return Description.of(DiscreteGaussianPair(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity))
 
 
 def _wide(pair: DiscreteGaussianPair, z: Complexes) -> tuple[Complexes, Floats]:

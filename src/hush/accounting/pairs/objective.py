@@ -42,17 +42,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event
 from hush.accounting.pairs.base import UNIT, Complexes, Floats, Pair
 from hush.accounting.pairs.gaussian import gaussian_profile
-from hush.core import InvalidValueError, Number, nonnegative, positive
 from hush.core.errors import DescriptionError
-from hush.core.numbers import assign
 from hush.core.rounding import Ball, ball, flint, precision, up
 from hush.core.work import spend
 
@@ -142,29 +137,3 @@ class ObjectivePerturbationPair(Pair):
                 error[position] = up(log.real.rad() + log.imag.rad())
         with np.errstate(invalid="ignore"):
             return (value if z.dtype.kind == "c" else value.real), error + 4 * UNIT * np.abs(value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ObjectivePerturbationEvent(Event):
-    """The minimum of a convex loss with noise b·θ, one row per unit, neighbours by adding or removing a row.
-
-    ``mu_squared`` is R²/σ² for rows of norm at most R, derivatives of the loss within ±1 and b ~ N(0, σ²I).
-    ``curvature`` is βR²/λ for a second derivative of at most β and a ridge of at least λ. ``two_sided`` is false only
-    for a loss with a derivative of one sign for each label, as the logistic loss has.
-    """
-
-    type: ClassVar[str] = "objective_perturbation"
-    mu_squared: Fraction
-    curvature: Fraction
-    two_sided: bool
-
-    def __init__(self, *, mu_squared: Number, curvature: Number, two_sided: bool = False) -> None:
-        assign(self, mu_squared=positive(mu_squared, "mu_squared"), curvature=nonnegative(curvature, "curvature"))
-        if not isinstance(two_sided, bool):
-            raise InvalidValueError("two_sided", got=two_sided, allowed="true or false")
-        assign(self, two_sided=two_sided)
-
-    def description(self) -> Description:
-        return Description.of(
-            ObjectivePerturbationPair(mu_squared=self.mu_squared, curvature=self.curvature, two_sided=self.two_sided)
-        )

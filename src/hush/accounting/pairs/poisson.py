@@ -30,18 +30,13 @@ rule's error is at most (64/15)·w·max|f|·r^{-2n}/(1−r^{-2}) (Trefethen 2008
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event, read_variance
-from hush.accounting.events.mechanisms import LaplaceEvent
 from hush.accounting.pairs.base import (
     EVERYWHERE,
     UNIT,
@@ -55,7 +50,7 @@ from hush.accounting.pairs.base import (
     log1p,
     total,
 )
-from hush.accounting.pairs.gaussian import GaussianEvent, GaussianPair
+from hush.accounting.pairs.gaussian import GaussianPair
 from hush.accounting.pairs.hyperbolic import LaplacePair
 from hush.accounting.pairs.loss_cells import (
     laplace_cells,
@@ -64,8 +59,6 @@ from hush.accounting.pairs.loss_cells import (
     sampled_rough_cumulant,
     sampled_valley,
 )
-from hush.core import Number, positive, probability
-from hush.core.numbers import assign
 from hush.core.rounding import Ball, ball, flint, up
 from hush.core.work import spend
 
@@ -647,95 +640,3 @@ def _laplace_cumulant(q: float, e: float, z: Complexes, reverse: bool) -> tuple[
         value[start : start + rows] = k
         error[start : start + rows] = ratio + UNIT * (8 * np.abs(k) + 8)
     return value, error
-
-
-class _SampledEvent(Event):
-    """Noise on a Poisson sample of the units."""
-
-    __slots__ = ()
-    rate: Fraction
-
-    @abstractmethod
-    def _unsampled(self) -> Event:
-        """Return the same noise on all units."""
-
-    @abstractmethod
-    def _pair(self) -> Pair:
-        """Return the pair of the mixture."""
-
-    def description(self) -> Description:
-        if self.rate == 0:
-            return Description()
-        return self._unsampled().description() if self.rate == 1 else Description.of(self._pair())
-
-    @classmethod
-    def _read(cls, data: Mapping[str, Any]) -> Event:
-        content = dict(data)
-        if "q" in content:
-            content["rate"] = content.pop("q")
-        return super()._read(content)
-
-    def group(self, size: int) -> Event:
-        """Return the unsampled noise for the whole group, which dominates any number of its members being sampled."""
-        return self._unsampled().group(size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PoissonGaussianEvent(_SampledEvent):
-    """Gaussian noise on a Poisson sample of the units (DP-SGD's step); both directions are accounted for.
-
-    >>> import hush
-    >>> step = PoissonGaussianEvent(rate="0.01", sigma="1.1")
-    >>> round((hush.compose([step]) * 1000).epsilon(delta="1e-6"), 2)
-    1.75
-    """
-
-    type: ClassVar[str] = "poisson_gaussian"
-    rate: Fraction
-    sigma_squared: Fraction
-    sensitivity: Fraction
-
-    def __init__(
-        self,
-        *,
-        rate: Number,
-        sigma: Number | None = None,
-        sigma_squared: Number | None = None,
-        sensitivity: Number = 1,
-    ) -> None:
-        assign(
-            self,
-            rate=probability(rate, "rate"),
-            sigma_squared=read_variance(sigma, sigma_squared),
-            sensitivity=positive(sensitivity, "sensitivity"),
-        )
-
-    def _unsampled(self) -> Event:
-        return GaussianEvent(sigma_squared=self.sigma_squared, sensitivity=self.sensitivity)
-
-    def _pair(self) -> Pair:
-        return PoissonGaussianPair(rate=self.rate, mu_squared=self.sensitivity**2 / self.sigma_squared)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PoissonLaplaceEvent(_SampledEvent):
-    """Laplace noise on a Poisson sample of the units."""
-
-    type: ClassVar[str] = "poisson_laplace"
-    rate: Fraction
-    scale: Fraction
-    sensitivity: Fraction
-
-    def __init__(self, *, rate: Number, scale: Number, sensitivity: Number = 1) -> None:
-        assign(
-            self,
-            rate=probability(rate, "rate"),
-            scale=positive(scale, "scale"),
-            sensitivity=positive(sensitivity, "sensitivity"),
-        )
-
-    def _unsampled(self) -> Event:
-        return LaplaceEvent(scale=self.scale, sensitivity=self.sensitivity)
-
-    def _pair(self) -> Pair:
-        return PoissonLaplacePair(rate=self.rate, epsilon=self.sensitivity / self.scale)

@@ -50,44 +50,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
-from hush.core.numbers import assign
 from hush.core.rounding import Ball, Bound, ball, decimal_unit, down, flint, largest_decimal, precision, up
 from hush.core.work import spend
 
 _WORKING_BITS = 192
 _LARGEST_LOCAL_EPSILON = 30
 _MAX_SHUFFLED_REPORTS = 10**12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ShuffledEvent(Event):
-    """``reports`` reports of any ``local_epsilon``-local randomiser, shuffled; charged at this ``delta``."""
-
-    type: ClassVar[str] = "shuffled"
-    local_epsilon: Fraction
-    reports: int
-    delta: Fraction
-
-    def __init__(self, *, local_epsilon: Number, reports: int, delta: Number) -> None:
-        local, count = read_shuffle(local_epsilon, reports)
-        assign(self, local_epsilon=local, reports=count, delta=fraction_between(delta, "delta"))
-
-    @property
-    def epsilon(self) -> float:
-        """The ε, rounded up, at the event's δ (Feldman, McMillan, Talwar 2023)."""
-        return shuffled_epsilon(self.local_epsilon, reports=self.reports, delta=self.delta).upper
-
-    def description(self) -> Description:
-        return Description.black_box(Fraction(self.epsilon), self.delta)
 
 
 def shuffled_delta(epsilon0: Number, *, reports: int, epsilon: Number) -> Bound:

@@ -34,15 +34,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 
-from hush.accounting.description import Description
-from hush.accounting.events.base import Event, whole_sensitivity
 from hush.accounting.pairs.base import EVERYWHERE, UNIT, Batch, Complexes, Floats, LossCells, Pair, Range
-from hush.core import InvalidValueError, Number, positive
-from hush.core.numbers import assign
 from hush.core.rounding import Ball, ball, down, flint, float_up, precision, smallest_decimal, up
 from hush.core.work import spend
 
@@ -262,31 +257,6 @@ class SkellamPair(Pair):
             value[line] = log if z.dtype.kind == "c" else log.real
             error[line] = np.where(amiss < 0.5, 1.5 * amiss, np.inf)
         return value, error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SkellamEvent(Event):
-    """Skellam noise, the difference of two Poisson variables, of a ``variance`` on an integer of ``sensitivity``.
-
-    Vectors are covered with an ℓ₁ sensitivity of 1: then one of their integers changes, by 1.
-
-    >>> SkellamEvent(variance=100).to_json()["type"]
-    'skellam'
-    """
-
-    type: ClassVar[str] = "skellam"
-    _grows: ClassVar[str] = "sensitivity"
-    variance: Fraction
-    sensitivity: int
-
-    def __init__(self, *, variance: Number, sensitivity: int = 1) -> None:
-        spread, moves = positive(variance, "variance"), whole_sensitivity(sensitivity)
-        if spread > MOST_VARIANCE or moves > MOST_VARIANCE:
-            raise InvalidValueError("variance", got=variance, allowed=f"at most {MOST_VARIANCE}, as the sensitivity")
-        assign(self, variance=spread, sensitivity=moves)
-
-    def description(self) -> Description:
-        return Description.of(SkellamPair(variance=self.variance, sensitivity=self.sensitivity))
 
 
 def skellam_delta(variance: Fraction, sensitivity: int, epsilon: Fraction) -> Ball:

@@ -24,15 +24,4 @@ if TYPE_CHECKING:
     )
     from hush.mechanisms.grouped.quantile import GroupedQuantile
 else:
-    __getattr__, __all__ = on_demand(
-        __name__,
-        {
-            "hush.mechanisms.grouped.base": "Contribution Histograms Sparse",
-            "hush.mechanisms.grouped.distribution": "GroupedDistribution",
-            "hush.mechanisms.grouped.keys": "KeySelection KeyThreshold units_needed",
-            "hush.mechanisms.grouped.mode": "GroupedMode",
-            "hush.mechanisms.grouped.noise": "GroupedGaussian GroupedLaplace GroupedNoise SummedNoise exact_share "
-            "sum_error zcdp_budget",
-            "hush.mechanisms.grouped.quantile": "GroupedQuantile",
-        },
-    )
+    __getattr__, __all__ = on_demand(__name__)
