@@ -90,14 +90,13 @@ def gdp_price(event: Event) -> Price:
     total = Fraction(0)
     for pair, count in described.pairs.items():
         square = pair.gaussian()
-        if square is not None:
-            total += count * square
-            continue
-        # Not Gaussian, but pure: every ε-DP step is μ-GDP with the μ of `_pure_mu_squared`.
-        loss = _largest(pair)
-        if loss is None:
-            raise _missing(event, "Gaussian DP")
-        total += count * _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
+        if square is None:
+            # Not Gaussian, but pure: every ε-DP step is μ-GDP with the μ of `_pure_mu_squared`.
+            loss = _largest(pair)
+            if loss is None:
+                raise _missing(event, "Gaussian DP")
+            square = _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
+        total += count * square
     return total, _mass(described)
 
 
@@ -172,14 +171,13 @@ def certified_mu(description: Description) -> float:
             if square is not None:
                 total += count * ball(square)
                 continue
-            forward, backward = pair.largest_loss(), pair.largest_loss(reverse=True)
-            if forward is None or backward is None:
+            loss = _largest(pair)
+            if loss is None:
                 raise DescriptionError(
                     f"No μ is known for {type(pair).__name__}: its loss is unbounded, and no Gaussian dominates it. "
                     "Ask for .zcdp(), or for .gdp(delta=…), a summary of one point."
                 )
-            worst = forward.max(backward)
-            total += count * _pure_mu_squared(worst)
+            total += count * _pure_mu_squared(ball(loss))
         return up(total.sqrt())
 
 
