@@ -61,7 +61,8 @@ def set_hash_key(engine: SqlEngine, key: int) -> None:
 def change_catalogue(engine: SqlEngine, **changes: object) -> None:
     """Give an engine, and all of its parts that keep one, a catalogue with other fields."""
     changed = engine._catalogue._replace(**changes)
-    for part in (engine, engine.connection, engine._public_rows):
+    engine._public_rows.catalogue = changed
+    for part in (engine, engine.connection):
         if hasattr(part, "_catalogue"):
             part._catalogue = changed
 

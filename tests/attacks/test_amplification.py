@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 import hush
-from hush.engines.duckdb.connection import Watchdog
 from hush.engines.errors import EngineError
 from hush.engines.work import MAX_FANOUT
 from hush.query.plan import UnplannableError
@@ -25,7 +24,7 @@ def asked(sql: str, *, sick: bool) -> str:
         "x": list(range(50)),
     }
     with hush.protect(pa.table(rows), bounds={"x": (0, 99)}, budget=1, public={"r": PUBLIC}) as curator:
-        curator.data_sets["data"].engine.connection._watchdog = Watchdog(5)
+        curator.data_sets["data"].engine.connection._timeout = 5
         try:
             curator.ask(sql, epsilon="1e-9", fresh=True)
         except (UnplannableError, EngineError):
@@ -67,7 +66,7 @@ def test_rows_that_a_unit_multiplies_by_itself_do_not_decide() -> None:
     for sick in (False, True):
         rows = {"id": [at // 200 for at in range(2000)], "sick": [at < 200 and sick for at in range(2000)]}
         with hush.protect(pa.table(rows), unit="id", budget=1) as curator:
-            curator.data_sets["data"].engine.connection._watchdog = Watchdog(3)
+            curator.data_sets["data"].engine.connection._timeout = 3
             joins = "".join(f" JOIN data t{at} USING (id)" for at in range(4))
             try:
                 curator.ask(f"SELECT COUNT(*) AS n FROM data d{joins} WHERE d.sick", epsilon="1e-9", fresh=True)

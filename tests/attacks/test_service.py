@@ -166,7 +166,7 @@ def test_values_of_rows_leak_nowhere(
         said += [browser.get(path, headers=headers) for path in places]
     browser.app._service.counters.write()
     told = "".join(f"{one.text} {dict(one.headers)}" for one in said)
-    told += exposition(browser.app._service._shared)
+    told += exposition(browser.app._service.shared)
     told += "".join(record.getMessage() for record in caplog.records)
     for file in Path(settings.policy).parent.glob("hush.people*"):
         told += file.read_bytes().decode("latin-1")

@@ -205,9 +205,10 @@ def test_groups_are_made_anew_where_the_statement_over_stored_rows_fails(monkeyp
         over_stored_rows = type(engine.connection)._over_stored_rows
         tried = []
 
-        def failing(self: Any, *arguments: Any) -> dict[str, Statement]:
-            tried.extend(over_stored_rows(self, *arguments))
-            return dict.fromkeys(tried, plain("SELECT no_such_column"))
+        def failing(self: Any, *arguments: Any) -> tuple[dict[str, Statement], Any]:
+            texts, demand = over_stored_rows(self, *arguments)
+            tried.extend(texts)
+            return dict.fromkeys(tried, plain("SELECT no_such_column")), demand
 
         monkeypatch.setattr(type(engine.connection), "_over_stored_rows", failing)
         assert by_key(engine.run(how)) == everything

@@ -55,7 +55,7 @@ _BUDGET = ("", "=", "=", "", "")
 
 @pytest.mark.usefixtures("folder")
 def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = ("pid", "5", "3", "0", "120", "0.10..5000", 'Oslo, "Rio, Brazil"', "2020-01-01..2030-12-31")
+    answers = ("pid", "5", "3", "0..120", "0.10..5000", 'Oslo, "Rio, Brazil"', "2020-01-01..2030-12-31")
     answers = (*answers, "2020-01-01..2030-01-01 12:00", "-1.5..1e3 step 0.5")
     text = _init(monkeypatch, "visits.parquet", *answers, "1e6", "4", "1e-7", "alice, bob", "1", "n")
     assert 'columns.age = { type = "integer", lower = 0, upper = 120 }\n' in text
@@ -83,8 +83,8 @@ def test_everything_that_is_answered_is_in_the_policy(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("folder")
 def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = ("<", "=pid", "pidd", "pid", "0", "2", "many", "1", "old", "0", "-5", "120", "", "a, a", "a")
-    answers = (*answers, "2020-13-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "")
+    answers = ("<", "=pid", "pidd", "pid", "0", "2", "many", "1", "old..120", "0..-5", "0", "0..120", "", "a, a", "a")
+    answers = (*answers, "2020-13-01..2021-01-01", ".", "no", "", "-3", "much", "4", "2", "", "alice", "5", "")
     _init(monkeypatch, "visits.parquet", *answers)
     said = " ".join(capsys.readouterr().out.split())
     for words in (
@@ -96,6 +96,7 @@ def test_wrong_answers_are_asked_again(monkeypatch: pytest.MonkeyPatch, capsys: 
         "at least 0 and below 1. Got '2'",
         "age.lower must be a whole number; got 'old'.",
         "age.upper must not be below lower; got '-5'.",
+        "must be a range, such as 0..100. Got '0'",
         "city.values lists 'a' twice.",
         "day.lower must be a date, without a time zone; got '2020-13-01'. Write 2024-12-31.",
         "at most the data's 4. Got '5'",
@@ -189,10 +190,10 @@ def test_several_tables_find_their_unit_over_keys(
 
 @pytest.mark.usefixtures("folder")
 def test_files_without_types_are_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = ("", "", "31.12.24", "", ".", "", "interger", "integer", "0", "", "North,South")
+    answers = ("", "", "31.12.24", "", ".", "", "interger", "integer", "0..50", "North,South")
     given = "--unit pid --epsilon 1 --delta 1e-7"
     text = _init(monkeypatch, f"visits.parquet beds.csv {given}", *answers, "", "", "n")
-    assert 'columns.beds = { type = "integer", lower = 0 }  # add' in text
+    assert 'columns.beds = { type = "integer", lower = 0, upper = 50 }' in text
     assert 'columns.ward = { type = "text", values = ["North", "South"] }\n' in text
     assert _columns("beds")["ward"].values == ("North", "South")
     assert "41" not in text

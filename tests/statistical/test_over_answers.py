@@ -19,8 +19,9 @@ import pytest
 from scipy.stats import binom
 
 import hush
+from hush.curator.composed import Composer
 from hush.curator.curator import Curator
-from hush.curator.estimates import composed_columns, group_columns
+from hush.curator.estimates import group_columns
 from hush.curator.release import release
 from hush.query.answers.plan import ComposedPlan
 from hush.report.columns import AnswerColumn
@@ -63,7 +64,7 @@ def answers(curator: Curator, sql: str, epsilon: str) -> Iterator[tuple[AnswerCo
             number: group_columns(part, release(part, exact[number]), partial(engine.compute, compiled[number]))
             for number, part in plan.parts.items()
         }
-        yield composed_columns(plan, read)
+        yield Composer(plan, read).columns()
 
 
 def truth(sql: str) -> dict[tuple[object, ...], tuple[object, ...]]:

@@ -68,7 +68,6 @@ _THROUGH_OTHERS = {
     "hush.curator.synthetic_release": "unit/curator/test_releases.py",
     "hush.engines.public_tables": "conformance/test_public_ranges.py",
     "hush.engines.registry": "conformance/engines/test_postgresql.py",
-    "hush.query.answers.evaluate": "conformance/test_over_answers.py",
     "hush.query.plan.winners_curse": "statistical/test_winners.py",
     "hush.server.pages.budget": "unit/server/test_requests.py",
     "hush.storage.sqlite": "attacks/ledger/test_ledger_faults.py",

@@ -50,6 +50,10 @@ COMMANDS = {
 }
 """The commands in the order of the help: the module of each, and its short help. To remove one, delete its line."""
 
+_STATUS = (
+    "Exit status of every command: 0 done, 2 the question, the policy or the command line is not right, 3 the budget "
+    "does not suffice."
+)
 _LASTING = frozenset({"aggregate", "audit", "demo", "fit", "party", "serve", "shell", "stream", "synth"})
 """Commands that run for long, or make many objects that only the garbage collector frees."""
 
@@ -77,9 +81,8 @@ def application(command: str | None = None, *, listed: bool = False) -> typer.Ty
     """Return the application with one command; without one, or if ``listed``, with the names of all others."""
     app = typer.Typer(
         name="hush",
-        help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.\n\n"
-        "Exit status of every command: 0 done, 2 the question, the policy or the command line is not right, 3 the "
-        "budget does not suffice.",
+        help="A differential-privacy curator: noisy answers with error bars, until the budget is spent.",
+        epilog=_STATUS,
         no_args_is_help=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
@@ -91,9 +94,9 @@ def application(command: str | None = None, *, listed: bool = False) -> typer.Ty
         name, words = COMMANDS[command]
         module = import_module(f"hush.cli.{name}")
         if isinstance(target := getattr(module, command), typer.Typer):
-            app.add_typer(target, name=command, short_help=words)
+            app.add_typer(target, name=command, short_help=words, epilog=_STATUS)
         else:
-            app.command(command, short_help=words)(target)
+            app.command(command, short_help=words, epilog=_STATUS)(target)
     if command is None or listed:
         for name, (_, words) in COMMANDS.items():
             if name != command:

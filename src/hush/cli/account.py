@@ -12,6 +12,8 @@ from rich.table import Table
 from typer import Argument, Option
 
 from hush.accounting import Row, compare, comparison_chart, compose, event_from_json
+from hush.cli.ask import writable
+from hush.cli.options import JsonOption
 from hush.cli.output import plain_table, tell, working
 from hush.core import InvalidValueError, exact
 from hush.core.format import figure
@@ -24,7 +26,7 @@ def account(
     chart: Annotated[
         Path | None, Option(help="Save a chart of the theorems (.svg, .png, .html); needs --delta.")
     ] = None,
-    as_json: Annotated[bool, Option("--json", help='Print {"lower": …, "upper": …}.')] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.
 
@@ -49,6 +51,7 @@ def account(
             got="neither" if delta is None else "both",
             allowed="one of --delta (for ε) and --epsilon (for δ)",
         )
+    writable(chart, "--chart", (".svg", ".png", ".html"))
     if chart is not None and (delta is None or exact(delta, "--delta") == 0):
         raise InvalidValueError("--chart", got=str(chart), allowed="given together with a positive --delta")
     content = _read(file)
@@ -63,16 +66,12 @@ def account(
         answer = guarantee.epsilon(delta) if delta is not None else guarantee.delta(epsilon or "0")
     if not math.isfinite(answer.upper):
         raise InvalidValueError("--delta", got=delta, allowed="one at which these mechanisms have a finite ε")
-    pure = delta is not None and exact(delta, "--delta") == 0
     rows = []
-    if delta is not None and not pure and (chart is not None or not as_json):
+    if delta is not None and exact(delta, "--delta") > 0 and (chart is not None or not as_json):
         with working("comparing theorems", quiet=as_json):
             rows = compare(events, delta=delta)
     if chart is not None:
-        try:
-            comparison_chart(rows).save(chart)
-        except InvalidValueError as error:
-            raise InvalidValueError("--chart", got=error.got, allowed=error.allowed, hint=error.hint) from None
+        comparison_chart(rows).save(chart)
     symbol, given = ("ε", f"δ = {delta}") if delta is not None else ("δ", f"ε = {epsilon}")
     text = f"{figure(answer.lower, digits=12)} ≤ {symbol} ≤ {figure(answer.upper, digits=12)} at {given}"
     told = _table(rows, delta or "") if rows and not as_json else text
@@ -96,12 +95,7 @@ def _read(file: str) -> Any:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         # Numbers stay as they are written: 0.1 is one tenth, not the nearest float.
-        return json.loads(text, parse_float=str, parse_constant=_refuse)
+        return json.loads(text, parse_float=str, parse_constant=str)
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidValueError(
-            "FILE", got=file, allowed="a file of JSON that can be read", hint=f"{error}."
-        ) from error
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number that a mechanism may have")
+        allowed = "a file of JSON that can be read"
+        raise InvalidValueError("FILE", got=file, allowed=allowed, hint=f"{error}.") from error

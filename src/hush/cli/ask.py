@@ -49,8 +49,6 @@ def ask(
 
     The same question asked again, in whatever spelling, brings back the answer that was paid for, free of charge;
     --fresh asks anew. With --dummy the question is tried on made-up rows: free, and marked as such.
-
-    Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
     form = the_format(format_, as_json=asker.as_json, as_csv=as_csv)
     terms = replace(terms, question=question(str(terms.question), file))
@@ -86,8 +84,7 @@ def explain(terms: QuestionTerms, asker: AskerOptions, file: FileOption = None) 
         hush explain "SELECT disease, COUNT(*) AS n FROM visits GROUP BY disease" --epsilon 0.5
         hush explain -f question.sql --accuracy 50@0.99 --json
 
-    Exit status: 0 it can be asked, 2 the question or the policy is not right. It does not say whether the budget
-    suffices.
+    It does not say whether the budget suffices.
     """
     terms = replace(terms, question=question(str(terms.question), file))
     with working("planning", quiet=asker.as_json), asker.opened() as curator:

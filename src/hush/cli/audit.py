@@ -72,8 +72,7 @@ def audit(
     An audit proves violations, never privacy. One that finds nothing says which true ε it would have found. Ctrl-C
     prints the report so far.
 
-    Exit status: 0 no violation was found, 2 the command line is not right, 5 a violation was found, 130 stopped by
-    hand.
+    Exit status: 5 a violation was found, 130 stopped by hand.
     """
     modes = {"TARGET": target, "--command": command, "--replay": replayed, "--one-run": once, "--catalogue": catalogue}
     given = [name for name, value in modes.items() if value]

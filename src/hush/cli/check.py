@@ -39,8 +39,6 @@ def check(
         hush check
         hush check --policy clinic.toml --json
         hush check --rows
-
-    Exit status: 0 the policy can be used, 2 there are mistakes.
     """
     result = _checked(options.policy, rows=rows, quiet=options.as_json)
     number, unread = len(result.mistakes), _unread(result)
@@ -51,13 +49,10 @@ def check(
         "notes": list(result.notes),
     }
     content |= {"rows": unread, "proposals": [asdict(proposal) for proposal in result.proposals]} if rows else {}
-    lines = [str(error) for error in result.mistakes]
-    if result.seen and not number:
-        lines += ["What an analyst will see:\n", f"{result.seen}\n"]
-    lines += _unread_lines(unread) if rows else []
-    lines += [f"note: {note}" for note in result.notes]
-    lines.append(f"{number} mistake{'s' if number > 1 else ''}." if number else "The policy can be used.")
-    options.tell(content, *lines)
+    seen = ["What an analyst will see:\n", f"{result.seen}\n"] if result.seen and not number else []
+    end = f"{number} mistake{'s' if number > 1 else ''}." if number else "The policy can be used."
+    notes = [f"note: {note}" for note in result.notes]
+    options.tell(content, *map(str, result.mistakes), *seen, *_unread_lines(unread), *notes, end)
     return 2 if number else 0
 
 
@@ -130,14 +125,11 @@ def tables(
 
     with asker.opened() as curator:
         catalogue = curator.tables()
-    chosen = list(catalogue.values())
-    if table is not None:
-        if table not in catalogue:
-            hint = did_you_mean(table, catalogue, otherwise=f"There are {', '.join(catalogue)}.")
-            raise InvalidValueError("TABLE", got=table, allowed="a table that can be asked about", hint=hint)
-        chosen = [catalogue[table]]
-    shown = [description.to_json() for description in chosen]
-    asker.tell({"tables": shown}, "\n\n".join(map(str, chosen)))
+    if table not in {None, *catalogue}:
+        hint = did_you_mean(str(table), catalogue, otherwise=f"There are {', '.join(catalogue)}.")
+        raise InvalidValueError("TABLE", got=table, allowed="a table that can be asked about", hint=hint)
+    chosen = [description for name, description in catalogue.items() if table in {None, name}]
+    asker.tell({"tables": [description.to_json() for description in chosen]}, "\n\n".join(map(str, chosen)))
 
 
 @command(engine, "check")

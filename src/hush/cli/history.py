@@ -175,8 +175,6 @@ def show(
         hush show 56
         hush show 56 --as alice --format markdown
         hush show 56 --json
-
-    Exit status: 0 shown, 2 there is no such receipt, or it has no answer.
     """
     from hush.curator.answer import Answer
 

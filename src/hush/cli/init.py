@@ -66,8 +66,6 @@ def init(
         hush init data/                        every table in a folder
         hush init postgresql://curator@db.example/clinic
         hush init visits.parquet --no-input    leaves every place open
-
-    Exit status: 0 written, 2 a file cannot be read or the policy is there already.
     """
     from hush.cli.check import check_rows
     from hush.policy.file import Policy

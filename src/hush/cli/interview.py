@@ -35,7 +35,6 @@ from hush.policy.draft import (
     PUBLIC,
     Draft,
     DraftTable,
-    checked_words,
     first_words,
     known_words,
     read_count,
@@ -260,13 +259,6 @@ def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped:
         asked: Mapping[str, Any] = dict(answer)
         question = f"  {column}: {_EXAMPLES[kind]}"
         answer = talk.ask(question, lambda said: known_words(column, said, asked, untyped=False), empty=asked)
-    if "lower" in answer and "upper" not in answer:
-        ends: Mapping[str, Any] = dict(answer)
-
-        def upper(said: str) -> Mapping[str, Any]:
-            return checked_words(column, {**ends, "upper": said})
-
-        answer = talk.ask(f"  {column}: upper bound", upper, empty=ends)
     return answer
 
 

@@ -45,13 +45,11 @@ def make_form(
         names = [name.strip() for name in categories.split(",")]
         form = Form(question=question, kind="frequency", epsilon=epsilon, categories=names)
     else:
-        ends = (bounds or "").split(",")
-        if len(ends) != 2:
-            raise InvalidValueError("--bounds", got=bounds, allowed="two numbers, such as 0,100")
-        form = Form(question=question, kind="mean", epsilon=epsilon, lower=ends[0], upper=ends[1])
+        lower, _, upper = str(bounds).partition(",")
+        form = Form(question=question, kind="mean", epsilon=epsilon, lower=lower, upper=upper)
     if out is not None:
         write_text(out, form.to_json() + "\n")
-    if out is None and not as_json:
+    elif not as_json:
         print_data(form.to_json() + "\n")
         return
     content = {"form": form.digest, "mechanism": type(form.mechanism).__name__, "file": str(out) if out else None}
@@ -81,15 +79,12 @@ def estimate(
         result = made.estimate(lines, confidence=confidence)
     if chart is not None:
         result.chart().save(chart)
-    table = plain_table("answer", "estimate", right={"estimate"})
+    table, rows = plain_table("answer", "estimate", right={"estimate"}), []
     for name, value, half_width in zip(result.names, result.values, result.errors, strict=True):
         table.add_row(name, f"{figure(value, digits=4)} ± {figure(half_width, digits=2)}")
-    content = {
-        "columns": ["answer", "estimate"],
-        "rows": [[name, value] for name, value in zip(result.names, result.values, strict=True)],
-        "errors": [[None, error] for error in result.errors],
-        "confidence": result.confidence, "reports": result.reports, "refused": result.refused,
-    }  # fmt: skip
+        rows.append([name, value])
+    content = {"columns": ["answer", "estimate"], "rows": rows, "errors": [[None, error] for error in result.errors]}
+    content |= {name: getattr(result, name) for name in ("confidence", "reports", "refused")}
     sure = f"± at {100 * result.confidence:.6g}% confidence"
     told = f"{result.reports:,} reports; {sure}; refused: {result.refused:,}"
     tell(content, made.question, table, told, as_json=as_json)

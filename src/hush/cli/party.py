@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -77,14 +77,12 @@ def join_(
     agreed, private = _session(session), _key(key)
     if len({ledger is None, data is None, analyst is None}) > 1:
         raise InvalidValueError("--ledger", got=ledger, allowed="given with --data and --as, or not at all")
-    counters, address = _values(values), _address(connect)
+    counters, address, tickets = _values(values), _address(connect), list[Charge]()
     before = AggregationError(
         f"session {agreed.name!r} was taken part in before, and a second time would be a second release; make one "
         "with another name"
     )
-    tickets: list[Charge] = []
-    with contextlib.ExitStack() as stack:
-        book = None if ledger is None else stack.enter_context(Ledger.open(ledger))
+    with nullcontext() if ledger is None else Ledger.open(ledger) as book:
 
         def before_masking() -> None:
             """Charge the ledger before this party's vector is sent, and leave a file beside the private key."""
@@ -102,9 +100,8 @@ def join_(
             except FileExistsError:
                 raise before from None
             except OSError as error:
-                raise HushError(
-                    f"cannot write {record}, which keeps a session from being joined twice: {error}"
-                ) from None
+                why = f"cannot write {record}, which keeps a session from being joined twice: {error}"
+                raise HushError(why) from None
 
         try:
             result = join(agreed, name, private, counters, address, seconds=seconds, before_masking=before_masking)
@@ -136,13 +133,12 @@ def open_(
     """Write a session: the terms that all parties agree upon beforehand. Each party checks it before joining."""
     parties = {}
     for entry in party:
-        label, separator, public = entry.partition("=")
+        label, _, public = entry.partition("=")
         try:
-            parties[label] = bytes.fromhex(public)
+            parties[label] = bytes.fromhex(public or "none")
         except ValueError:
-            separator = ""
-        if not separator:
-            raise InvalidValueError("--party", got=entry, allowed="NAME=PUBLIC, the key that `hush party key` printed")
+            allowed = "NAME=PUBLIC, the key that `hush party key` printed"
+            raise InvalidValueError("--party", got=entry, allowed=allowed) from None
     session = Session(
         name=name, parties=parties, aggregator=public_key(_key(key)), dropouts=dropouts, colluding=colluding,
         length=length, sensitivity=sensitivity, epsilon=epsilon, delta=delta,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -68,10 +68,9 @@ def _opened(options: PeopleOptions) -> Iterator[People]:
 
 def _check_named(name: str, policy: Path) -> None:
     """Refuse an analyst whom the policy does not name: they could sign in and ask about nothing."""
-    try:
-        names = list(Policy.read(policy).analysts) if policy.exists() else [name]
-    except HushError:  # a policy with mistakes, which are told elsewhere
-        return
+    names = [name]
+    with suppress(HushError):  # a policy with mistakes, which are told elsewhere
+        names = list(Policy.read(policy).analysts) if policy.exists() else names
     if name not in names:
         there = f"It names {', '.join(names) or 'nobody'}; add [analysts.{name}] with its data first."
         hint = did_you_mean(name, names, otherwise=there)
@@ -81,19 +80,13 @@ def _check_named(name: str, policy: Path) -> None:
 @command(people, "list")
 def list_(options: PeopleOptions) -> None:
     """Show everybody, with their roles, tokens and sessions."""
+    titles = ("name", "roles", "tokens", "sessions")
+    table, rows = plain_table(*titles, right=titles[2:]), []
     with _opened(options) as people:
-        rows: list[dict[str, Any]] = [
-            {
-                "name": name,
-                "roles": sorted(role.value for role in roles),
-                "tokens": len(people.tokens(name)),
-                "sessions": len(people.sessions(name)),
-            }
-            for name, roles in people.names().items()
-        ]
-    table = plain_table("name", "roles", "tokens", "sessions", right={"tokens", "sessions"})
-    for row in rows:
-        table.add_row(row["name"], ", ".join(row["roles"]), str(row["tokens"]), str(row["sessions"]))
+        for name, roles in people.names().items():
+            listed, tokens, sessions = sorted(roles), len(people.tokens(name)), len(people.sessions(name))
+            rows.append(dict(zip(titles, (name, listed, tokens, sessions), strict=True)))
+            table.add_row(name, ", ".join(listed), str(tokens), str(sessions))
     options.tell({"people": rows}, table)
 
 
@@ -105,15 +98,16 @@ def add(
     roles = role or [Role.ANALYST]
     if Role.ANALYST in roles:
         _check_named(name, options.policy)
+    _link(name, address, options, roles)
+
+
+def _link(name: str, address: str, options: PeopleOptions, roles: Sequence[Role] = ()) -> None:
+    """Print a link for somebody, who is added first if roles are given."""
     with _opened(options) as people:
-        people.add(name, roles=roles)
-        secret = people.make_link(name)
-    _tell_link(name, secret, address, options)
-
-
-def _tell_link(name: str, secret: str, address: str, options: PeopleOptions) -> None:
-    link = f"/welcome/{secret}"
-    options.tell({"name": name, "link": link}, f"{address.rstrip('/')}{link}")
+        if roles:
+            people.add(name, roles=roles)
+        place = f"/welcome/{people.make_link(name)}"
+    options.tell({"name": name, "link": place}, f"{address.rstrip('/')}{place}")
 
 
 @command(people, "roles")
@@ -121,15 +115,13 @@ def roles(name: NameArgument, role: RolesOption = None, *, options: PeopleOption
     """Give somebody other roles, which hold from their next request on."""
     with _opened(options) as people:
         people.set_roles(name, roles=role or [])
-    options.tell({"name": name, "roles": sorted(each.value for each in role or [])})
+    options.tell({"name": name, "roles": sorted(role or [])})
 
 
 @command(people, "link")
 def link(name: NameArgument, *, address: AddressOption = ADDRESS, options: PeopleOptions) -> None:
     """Print a link that signs somebody in once, within a day."""
-    with _opened(options) as people:
-        secret = people.make_link(name)
-    _tell_link(name, secret, address, options)
+    _link(name, address, options)
 
 
 @command(people, "token")
@@ -209,10 +201,9 @@ def audit(
 ) -> None:
     """Write acts of owners, charges and failed sign-ins, as lines of JSON, oldest first."""
     with ExitStack() as stack:
-        people = stack.enter_context(_opened(options))
+        people, ledger = stack.enter_context(_opened(options)), None
         from hush.server.monitoring import export
 
-        ledger = None
         if options.policy.exists():
             with suppress(LedgerMissingError):
                 ledger = stack.enter_context(open_ledger(Policy.read(options.policy)))

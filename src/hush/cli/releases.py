@@ -54,8 +54,6 @@ def marginals(
 
         hush marginals visits --by age,sex,disease --degree 2 --epsilon 1 --out tables
         hush marginals "SELECT sex, disease FROM visits WHERE age >= 65" --epsilon 0.5 --explain --json
-
-    Exit status: 0 released, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
     if terms.by is None:
         terms = replace(terms, table=question(terms.table))
@@ -90,8 +88,6 @@ def ranges(
         hush ranges "SELECT age FROM visits" --epsilon 0.5
         hush ranges "SELECT cost FROM visits WHERE disease = 'flu'" --epsilon 1 --out distribution.csv --chart ages.svg
         hush ranges "SELECT age FROM visits" --epsilon 0.5 --explain --json
-
-    Exit status: 0 released, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
     terms = replace(terms, question=question(terms.question))
     writable(out, "--out", (".csv",))
@@ -126,8 +122,6 @@ def synth(
         hush synth "SELECT age, sex, disease, cost FROM visits" --epsilon 1 --out synthetic.parquet
         hush synth @rows.sql --epsilon 1 --rows 100000 --out synthetic.csv --json
         hush synth "SELECT age, sex FROM visits" --epsilon 1 --explain
-
-    Exit status: 0 released, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
     terms = replace(terms, question=question(terms.question))
     writable(out, "--out", (".csv", ".parquet"))
@@ -165,8 +159,6 @@ def fit(
         hush fit "SELECT age, sex, cost FROM visits" --target cost --epsilon 0.5 --out cost.json
         hush fit "SELECT age, cost, disease FROM visits" --target disease --model classification --epsilon 1 --json
         hush fit "SELECT age, cost FROM visits" --model kmeans --epsilon 1 --explain
-
-    Exit status: 0 released, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
     terms = replace(terms, question=question(terms.question))
     writable(out, "--out", (".json",))
@@ -196,8 +188,6 @@ def bounds(terms: BoundingTerms, asker: AskerOptions) -> None:
         hush bounds visits --epsilon 0.1
         hush bounds visits --by disease --epsilon 0.1 --quantile 0.99
         hush bounds visits --epsilon 0.1 --as owner --json
-
-    Exit status: 0 answered, 2 the question or the policy is not right, 3 the budget does not suffice.
     """
     with working("estimating", quiet=asker.as_json, pays=True), asker.opened() as curator:
         estimate = curator.bounding(**terms.given())

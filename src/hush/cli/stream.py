@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,8 +75,7 @@ class DeclarationOptions:
 
     def chosen(self, policy: Policy, name: str | None) -> list[StreamDeclaration]:
         """Return the declaration in the options, or the one with this name in the policy, or all of the policy."""
-        from hush.ledger.streams import Schedule, StreamDeclaration
-        from hush.policy.streams import unknown_reader
+        from hush.policy.streams import declared
         from hush.query.errors import did_you_mean
 
         if self.sql is None:
@@ -86,18 +85,8 @@ class DeclarationOptions:
                 hint = did_you_mean(name, policy.streams, otherwise="Or say it here: --sql, --epsilon, --every, …")
                 raise InvalidValueError("NAME", got=name, allowed="a [streams.NAME] of the policy", hint=hint)
             return [policy.streams[name]]
-        data = self.data or (next(iter(policy.data)) if len(policy.data) == 1 else "")
-        if data not in policy.data:
-            raise InvalidValueError("--data", got=data, allowed=f"one of {', '.join(policy.data)}")
-        if self.late not in {"make", "skip"}:
-            raise InvalidValueError("--late", got=self.late, allowed="make or skip")
-        readers = self.readers if self.readers in {"analysts", "public"} else tuple(self.readers.split(","))
-        if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
-            raise InvalidValueError("--readers", got=stranger, allowed=f"analysts of {data}, with commas between them")
-        price = {key: getattr(self, key) for key in ("epsilon", "total_epsilon", "rho", "confidence")}
-        schedule = Schedule(first=self.first or "", every=self.every or "", slots=self.releases or 0)
-        who: dict[str, Any] = {"late": self.late == "make", "readers": readers}
-        return [StreamDeclaration(name=name or "", data=data, question=self.sql, schedule=schedule, **who, **price)]
+        readers = self.readers if self.readers in {"analysts", "public"} else self.readers.split(",")
+        return [declared(name or "", asdict(self) | {"readers": readers}, list(policy.data), policy.analysts)]
 
 
 @command(stream, "declare")

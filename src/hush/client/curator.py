@@ -62,10 +62,29 @@ if TYPE_CHECKING:
     from hush.curator.model_release import Recorded
     from hush.curator.owner import Bounding
     from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
-    from hush.query.builder import Builder
+    from hush.query.builder import Asker, Builder
 
 
-class RemoteCurator:
+class _Asker:
+    """Asks questions, until it is closed."""
+
+    def table(self, name: str, alias: str | None = None) -> Builder:
+        """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
+        from hush.query.builder import table  # it loads the parser
+
+        return table(name, alias, asker=cast("Asker", self))
+
+    def close(self) -> None:
+        """Close all connections of its own."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RemoteCurator(_Asker):
     """Asks a service. It has the methods of a `Curator`; use it from any thread.
 
     >>> import hush
@@ -86,12 +105,6 @@ class RemoteCurator:
             raise
 
     # questions
-
-    def table(self, name: str, alias: str | None = None) -> Builder:
-        """Start a question about a table; finish it with ``.ask(epsilon=…)`` or ``.explain(epsilon=…)``."""
-        from hush.query.builder import table  # it loads the parser
-
-        return table(name, alias, asker=self)
 
     @takes(QuestionTerms)
     def explain(self, terms: QuestionTerms) -> RemoteExplanation:
@@ -201,8 +214,7 @@ class RemoteCurator:
         body = {"event": event.to_json(), "note": note, "data": data, "request": request_id(request)}
         reply = self._service.post("/events", body)
         # exact: amounts travel as text, not as floats
-        epsilon, delta = (Fraction(reply["remaining"][name]) for name in ("epsilon", "delta"))
-        remaining = Money(epsilon=epsilon, delta=delta)
+        remaining = Money(epsilon=Fraction(reply["remaining"]["epsilon"]), delta=Fraction(reply["remaining"]["delta"]))
         return Recorded(event=event, note=note, receipt=reply["receipt"], remaining=remaining)
 
     @property
@@ -280,40 +292,19 @@ class RemoteCurator:
             lines = [f"{head}> ({error})"]
         return "\n".join(map(visible, lines))
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class RemoteDummy:
+class RemoteDummy(_Asker):
     """Answers questions about made-up rows of a service. It closes with the curator it came from."""
 
     def __init__(self, curator: RemoteCurator) -> None:
         self._service = curator._service  # noqa: SLF001 - of one module
         self.explain = curator.explain
 
-    def table(self, name: str, alias: str | None = None) -> Builder:
-        """Start a question about a table."""
-        from hush.query.builder import table  # it loads the parser
-
-        return table(name, alias, asker=self)
-
     @takes(QuestionOrder)
     def ask(self, terms: QuestionOrder) -> Answer:
         """Answer a question about made-up rows; the terms of payment are ignored."""
         body = body_of(QuestionTerms(**terms.explained()))
         return answer_in(self._service.send("POST", "/dummy", body, accept=ANSWER))
-
-    def close(self) -> None:
-        """Do nothing: the connection is the curator's."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
 
 
 def _paid(terms: Terms) -> dict[str, Any]:

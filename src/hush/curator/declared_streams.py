@@ -234,7 +234,7 @@ class Publisher:
         """Return the largest ε of one release within the price of all, or the ρ of one; and the half-widths at it."""
         ((_, terms),), releases = accounts.owned, declaration.schedule.slots
         limit = Fraction(declaration.total_epsilon or declaration.rho or 0)
-        room = under(terms, limit, terms.delta)
+        room = under(terms, (limit, terms.delta))
 
         def holds(epsilon: Fraction) -> bool:
             events = self._planned(declaration, epsilon, accounts).plan.events

@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,9 +64,6 @@ from hush.query.released import (
 )
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, uniform
-
-if TYPE_CHECKING:
-    from hush.query.answers.plan import ComposedPlan
 
 Floats = npt.NDArray[np.float64]
 _BEYOND, _LEAST_BEYOND = 100, 20
@@ -399,22 +396,6 @@ def _limits(aggregate: Aggregate) -> tuple[Fraction | None, Fraction | None]:
         lower = Fraction(0) if argument.lower is not None and argument.lower >= 0 else None
         return lower, Fraction(0) if argument.upper is not None and argument.upper <= 0 else None
     return aggregate.type.lower, aggregate.type.upper
-
-
-def composed_columns(plan: ComposedPlan, read: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
-    """Return the columns of a question over answers, from the released groups of its inner questions."""
-    from hush.query.answers.evaluate import Composer
-
-    return tuple(
-        AnswerColumn(
-            name=column.name,
-            kind=column.kind,
-            values=uniform(column.values, column.kind),
-            errors=column.errors,
-            counts=column.counts,
-        )
-        for column in Composer(plan, read).columns()
-    )
 
 
 def with_intervals(columns: tuple[AnswerColumn, ...], ends: Sequence[tuple[str, str]]) -> tuple[AnswerColumn, ...]:

@@ -29,7 +29,7 @@ from hush.accounting.events import Event
 from hush.core import InvalidValueError, Number, nonnegative
 from hush.curator.answer import Answer, Money
 from hush.curator.data_sets import OpenDataSet
-from hush.curator.estimates import GroupColumns, composed_columns, estimate_outputs, group_columns, with_intervals
+from hush.curator.estimates import GroupColumns, estimate_outputs, group_columns, with_intervals
 from hush.curator.release import KeySelector, release
 from hush.curator.session import Accounts, AnalystSession, MadeUpError
 from hush.curator.terms import QuestionOrder, QuestionTerms
@@ -382,7 +382,12 @@ def publish(
 
 def estimate(chosen: Plan | ComposedPlan, groups: Mapping[int, GroupColumns]) -> tuple[AnswerColumn, ...]:
     """Return the columns of an answer with their error bars, from released groups. Everything here is public."""
-    columns = estimate_outputs(groups[0]) if isinstance(chosen, Plan) else composed_columns(chosen, groups)
+    if isinstance(chosen, Plan):
+        columns = estimate_outputs(groups[0])
+    else:
+        from hush.curator.composed import Composer
+
+        columns = Composer(chosen, groups).columns()
     return with_intervals(columns, chosen.question.intervals) if chosen.question.intervals else columns
 
 

@@ -41,9 +41,7 @@ from hush.query.types import Value as Constant
 _MOST_ROWS = 10**7
 
 
-def public_axes(
-    exact_query: ExactQuery, catalogue: Catalogue, fetch: Fetch
-) -> tuple[list[Axis] | None, list[int] | None]:
+def public_axes(exact_query: ExactQuery, public: PublicRows) -> tuple[list[Axis] | None, list[int] | None]:
     """Return the values of each public key, and the numbers of the combinations there are; None for all."""
     if exact_query.domains is None:
         return None, None
@@ -52,11 +50,9 @@ def public_axes(
     types = [expression.type for _, expression in exact_query.keys]
     nulls = [type_.null_is_key for type_ in types]
     for group in exact_query.together:
-        if not _is_affordable(group.lookup, catalogue, fetch):
+        if not _is_affordable(group.lookup, public):
             continue
-        rows = _looked(
-            group.lookup, group.expressions, [nulls[key_place] for key_place in group.places], catalogue, fetch
-        )
+        rows = _looked(group.lookup, group.expressions, [nulls[key_place] for key_place in group.places], public)
         for index, key_place in enumerate(group.places):
             domain = exact_query.domains[key_place]
             if isinstance(domain, Listed):  # a filter may have left fewer than the table has
@@ -70,7 +66,7 @@ def public_axes(
             values[key_place] = tuple(sorted(cells, key=lambda value: (value is None, value)))
         combined.append((group.places, set(rows)))
     axes = [
-        Axis(values[key_place] if key_place in values else _values(domain, type_, catalogue, fetch), type_)
+        Axis(values[key_place] if key_place in values else _values(domain, type_, public), type_)
         for key_place, (domain, type_) in enumerate(zip(exact_query.domains, types, strict=True))
     ]
     if size(axes) > MAX_KEYS:
@@ -87,13 +83,13 @@ def public_axes(
     ]
 
 
-def _values(domain: Domain, type_: Type, catalogue: Catalogue, fetch: Fetch) -> Sequence[Constant]:
+def _values(domain: Domain, type_: Type, public: PublicRows) -> Sequence[Constant]:
     if isinstance(domain, Listed):
         return domain.values
     if isinstance(domain, DerivedKey):
-        constants = [_constant(row[0]) for row in _few(fetch(derived_values(domain, catalogue, MAX_KEYS)))]
+        constants = [_constant(row[0]) for row in _few(public.fetch(derived_values(domain, public.catalogue)))]
     else:
-        rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], catalogue, fetch)
+        rows = _looked(domain.lookup, [domain.expression], [type_.null_is_key], public)
         constants = [row[0] for row in rows]
     return tuple(value for value in constants if _inside(value, type_))
 
@@ -105,24 +101,24 @@ def _inside(value: Constant, type_: Type) -> bool:
 
 
 def _looked(
-    lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], catalogue: Catalogue, fetch: Fetch
+    lookup: Lookup, expressions: Sequence[Expression], nulls: Sequence[bool], public: PublicRows
 ) -> list[tuple[Constant, ...]]:
     """Return the combinations of values in a public table; with a NULL only where that is a key, and there always."""
-    if not _is_affordable(lookup, catalogue, fetch):
+    if not _is_affordable(lookup, public):
         # the table alone may have more keys than are left by those it is joined with, but no fewer
         lookup = replace(lookup, within=None)
-    rendered = RelationWriter(catalogue).write(lookup.within or lookup.scan, alone=True)
+    rendered = RelationWriter(public.catalogue).write(lookup.within or lookup.scan, alone=True)
     rows: Select | From = rendered.query
     if lookup.optional:
         # a LEFT JOIN that finds no row gives NULLs, so they are a combination of keys, too
         rows = Subquery((rendered.query, select([NULL for _ in rendered.query.columns])), "t")
     values = [
-        key_value(value_of(expression, rendered.columns), expression.type, catalogue.dialect)
+        key_value(value_of(expression, rendered.columns), expression.type, public.catalogue.dialect)
         for expression in expressions
     ]
     cells = [value.sql.alias(f"k{index}") for index, value in enumerate(values)]
     keys = [column(f"k{index}", "t") for index in range(len(values))]
-    key_rows = _few(fetch(select(keys, select(cells, rows)).first_rows(MAX_KEYS + 1, *keys)))
+    key_rows = _few(public.fetch(select(keys, select(cells, rows)).first_rows(MAX_KEYS + 1, *keys)))
     combinations = [tuple(_constant(cell) for cell in row) for row in key_rows]
     combinations = [
         row for row in combinations if all(null or cell is not None for cell, null in zip(row, nulls, strict=True))
@@ -131,11 +127,9 @@ def _looked(
     return [*combinations, missing] if all(nulls) and missing not in combinations else combinations
 
 
-def _is_affordable(lookup: Lookup, catalogue: Catalogue, fetch: Fetch) -> bool:
+def _is_affordable(lookup: Lookup, public: PublicRows) -> bool:
     """Return whether a public table, with those that conditions connect it with, has few enough rows to be read."""
-    if lookup.within is None or len(list(scans(lookup.within))) == 1:
-        return True
-    return PublicRows(catalogue, fetch).rows(lookup.within) <= _MOST_ROWS
+    return lookup.within is None or len(list(scans(lookup.within))) == 1 or public.rows(lookup.within) <= _MOST_ROWS
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -183,7 +177,7 @@ def with_public_ranges(catalogue: Catalogue, fetch: Fetch) -> Schema:
     return replace(catalogue.schema, tables=tables)
 
 
-def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Select:
+def derived_values(domain: DerivedKey, catalogue: Catalogue) -> Select:
     """Return the distinct values of an expression over all combinations of its columns' public values.
 
     Each column is what it is in the rows: 0.5 of a DECIMAL(9, 2) is the text 0.50, and of a DOUBLE 0.5.
@@ -206,4 +200,4 @@ def derived_values(domain: DerivedKey, catalogue: Catalogue, limit: int) -> Sele
     if not domain.null:
         distinct_keys = distinct_keys.where(column("k", "t").not_null())
     # one more than is allowed tells the caller that there are too many
-    return distinct_keys.first_rows(limit + 1, column("k", "t"))
+    return distinct_keys.first_rows(MAX_KEYS + 1, column("k", "t"))

@@ -23,14 +23,14 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from hush.engines.duckdb.connection import DuckDBSession, Watchdog
+from hush.engines.duckdb.connection import DuckDBSession
 from hush.engines.errors import EngineError
 from hush.engines.protocol import Choose, Exact
 from hush.engines.sql.keys import Lists
 from hush.engines.sql.nodes import From, Scalar, Select, integer, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render
-from hush.engines.sql.statements import Columns, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.engines.unread import Unread, count_cells
 from hush.query.errors import UnplannableError
@@ -152,7 +152,7 @@ class ServerConnection(SqlConnection):
         with self.server.transaction() as transaction:
             return transaction.fetch(render(query, self.dialect, views=Lists().views, limited=False), {})
 
-    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:  # noqa: ARG002
+    def resolve(self, statements: Sequence[Statement], released: Statement | None = None) -> None:  # noqa: ARG002
         if max((len(statement.text) for statement in statements), default=0) > self.dialect.longest:
             raise UnplannableError("the question is too large for this engine; split it or simplify its expressions")
         try:
@@ -193,9 +193,9 @@ class ServerConnection(SqlConnection):
         table = np.array(rows, dtype=np.int64).reshape(-1, len(labels))
         return {label: table[:, index] for index, label in enumerate(labels)}
 
-    def compute(self, statement: ReleasedStatement, keys: Columns, aggregates: Columns) -> list[Row]:
-        with closing(DuckDBSession(self._calculator, Watchdog(None))) as session:
-            return session.execute(statement.text, statement.parameters(keys, aggregates))
+    def compute(self, released: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        with closing(DuckDBSession(self._calculator)) as session:
+            return session.fetch(released, parameters)
 
     def close(self) -> None:
         self._calculator.close()

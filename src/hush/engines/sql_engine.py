@@ -32,7 +32,6 @@ from hush.engines.sql.render import Statement, render
 from hush.engines.sql.statements import (
     Columns,
     Groups,
-    ReleasedStatement,
     Row,
     Statements,
     coded_statement,
@@ -89,8 +88,11 @@ class SqlConnection(ABC):
         """Run a query over public tables."""
 
     @abstractmethod
-    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
-        """Let the engine resolve statements without running them, and refuse those that it cannot."""
+    def resolve(self, statements: Sequence[Statement], released: Statement | None = None) -> None:
+        """Let the engine resolve statements without running them, and refuse those that it cannot.
+
+        ``released`` computes functions of released values, for which servers have another engine.
+        """
 
     @abstractmethod
     def results(self, prepared: Statements) -> Sequence[list[Row]]:
@@ -105,8 +107,8 @@ class SqlConnection(ABC):
         """Return the columns of coded rows by name."""
 
     @abstractmethod
-    def compute(self, statement: ReleasedStatement, keys: Columns, aggregates: Columns) -> list[Row]:
-        """Return functions of released values, a row for each group; nothing else is read."""
+    def compute(self, released: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        """Return functions of released values, which are all parameters: a row for each group."""
 
     @abstractmethod
     def close(self) -> None:
@@ -164,9 +166,10 @@ class SqlEngine:
     def render(self, plan: Plan) -> Statements:
         """Return a plan's statements without having the engine resolve them: for its notes."""
         self.connection.refresh()  # a table that is gone is no reason to charge
-        catalogue, fetch = self._catalogue, self.connection.public
-        spread = check_fanout(plan.exact_query.relation, catalogue, fetch)
-        axes, shown = public_axes(plan.exact_query, catalogue, fetch)
+        catalogue = self._catalogue
+        public = PublicRows(catalogue, self.connection.public)
+        spread = check_fanout(plan.exact_query.relation, public)
+        axes, shown = public_axes(plan.exact_query, public)
         reads = Reads.of([*plan.exact_query.statistics, *[draw.choices[0] for draw in plan.draws]])
         lists = Lists()
 
@@ -206,7 +209,8 @@ class SqlEngine:
     def prepare(self, plan: Plan) -> Statements:
         """Return all statements that a plan may need, which the engine understands."""
         prepared = self.render(plan)
-        self.connection.resolve(prepared.statements, prepared.released)
+        released = prepared.released
+        self.connection.resolve(prepared.statements, None if released is None else released.statement)
         return prepared
 
     def execute(self, prepared: Statements, choose: Choose | None = None) -> Exact:
@@ -228,7 +232,7 @@ class SqlEngine:
         """Return functions of released values, a row for each group (`hush.query.released`); nothing else is read."""
         if prepared.released is None:
             return [()] * len((keys or aggregates)[0])
-        return self.connection.compute(prepared.released, keys, aggregates)
+        return self.connection.compute(prepared.released.statement, prepared.released.parameters(keys, aggregates))
 
     # coded rows
 
@@ -238,7 +242,7 @@ class SqlEngine:
         With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
         """
         self.connection.refresh()
-        spread = check_fanout(plan.relation, self._catalogue, self.connection.public)
+        spread = check_fanout(plan.relation, PublicRows(self._catalogue, self.connection.public))
         lists, kind = Lists(), unit_type(self._catalogue)
 
         def write(bounds: Bounds) -> tuple[Select, Cost]:

@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hush.engines.protocol import DEFAULT_ROWS
 from hush.engines.sql.bounding import FreshRows
-from hush.engines.sql.nodes import Select, call, column, costs, count, select
+from hush.engines.sql.nodes import Select, call, column, count, select
 from hush.engines.sql.relations import MOST_PAIRS, Bounds, Catalogue, RelationWriter
 from hush.engines.sql.scalars import value_of
 from hush.engines.sql.values import MAX_TEXT, WHOLE, SqlType
@@ -151,7 +151,7 @@ def cost_of(exact_query: ExactQuery, rows: FreshRows, queries: Sequence[Select])
         compared += [value for _, value in exact_query.keys]
     texts = [rows.known[expression] for expression in dict.fromkeys(compared) if expression in rows.known]
     keys = sum([value.chars for value in texts if value.form is SqlType.TEXT])
-    work = costs(queries) + _COMPARED * keys * (1 + len(queries))
+    work = sum([query.cost for query in queries]) + _COMPARED * keys * (1 + len(queries))
     return Cost(work=work, carried=keys + rows.carried, counted=rows.counted, texts=rows.texts)
 
 
@@ -188,14 +188,14 @@ class _Made(NamedTuple):
     """How many rows to expect of all units; none of public relations."""
 
 
-def check_fanout(relation: Relation, catalogue: Catalogue, fetch: Fetch) -> Spread:
+def check_fanout(relation: Relation, public: PublicRows) -> Spread:
     """Refuse a question with public tables that multiply rows too much; reads public tables at most.
 
     A join with a public table makes as many rows as it can of every row. One of private tables is taken to pair few
     rows of most units, and of one unit as many as it may have.
     """
-    public, numbers, checked = PublicRows(catalogue, fetch), count_from(0), set[int]()
-    owned = any(catalogue.schema.tables[scan.table].unit is not None for scan in scans(relation))  # else rows are units
+    numbers, checked, tables = count_from(0), set[int](), public.catalogue.schema.tables
+    owned = any(tables[scan.table].unit is not None for scan in scans(relation))  # else rows are units
 
     def made_by(relation: Relation) -> _Made:
         """Return how many rows a relation makes of the rows in its tables."""
@@ -251,8 +251,7 @@ class PublicRows:
     """Numbers of rows of public relations, each counted once."""
 
     def __init__(self, catalogue: Catalogue, fetch: Fetch) -> None:
-        self._catalogue = catalogue
-        self._fetch = fetch
+        self.catalogue, self.fetch = catalogue, fetch
         self._counted: dict[tuple[Relation, tuple[Expression, ...]], int] = {}
 
     def matches(self, public: Relation, keys: Sequence[Expression]) -> int:
@@ -263,14 +262,14 @@ class PublicRows:
         rows = self.rows(public)
         # without an equality every row matches; too many rows to count are taken to match all at once
         if keys and 1 < rows <= _COUNTABLE:
-            rendered = RelationWriter(self._catalogue).write(public, alone=True)
+            rendered = RelationWriter(self.catalogue).write(public, alone=True)
             values = [value_of(key, rendered.columns).finite() for key in keys]
             # as the join may compare them: keys that are one DOUBLE match the same row
             cells = [value.double().sql if value.form in WHOLE else value.sql for value in values]
             cells_named = [cell.alias(f"k{index}") for index, cell in enumerate(cells)]
             by = [column(f"k{index}", "t") for index in range(len(cells))]
             groups = select([count().alias("n")], select(cells_named, rendered.query)).grouped(by)
-            rows = self._fetch(select([call("max", column("n", "t"))], groups))[0][0] or 0
+            rows = self.fetch(select([call("max", column("n", "t"))], groups))[0][0] or 0
         self._counted[question] = max(rows, 1)
         return self._counted[question]
 
@@ -287,8 +286,8 @@ class PublicRows:
             case PerUnit() | Filter() if (source_rows := self.rows(public.source)) > _COUNTABLE:
                 return source_rows
             case Scan() | PerUnit() | Filter():
-                rendered = RelationWriter(self._catalogue).write(public, alone=True)
-                return int(self._fetch(select([count()], rendered.query))[0][0])
+                rendered = RelationWriter(self.catalogue).write(public, alone=True)
+                return int(self.fetch(select([count()], rendered.query))[0][0])
             case Project() | WithWindows():
                 return self.rows(public.source)
             case Constants():

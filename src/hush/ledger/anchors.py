@@ -22,18 +22,13 @@ the rules, for that can only spend. *Both have it*: a ledger without it is put r
 missing, refused. So no crash makes a ledger unusable, and no entry for which something was granted gets lost, or is
 lost unnoticed.
 
-**What an anchor cannot do.** Whoever can write the ledger *and* its anchor can forge both. Put the anchor where the
-people and programs that can replace the ledger cannot write. Somebody who can write the ledger only can add charges,
-one between any two of ours, and so waste budget or store a false answer to a reservation that is still open; they
-cannot remove or change an entry, nor raise a budget.
-
 A *witness* is a weaker anchor: it knows what one host has seen of a ledger that others write too, and accepts every
-continuation of that. It is written after the commit, and before anything is granted.
+continuation of that. It is written after the commit, and before anything is granted. docs/ledger.md says what no anchor
+can protect against.
 
 **By name.** ``None`` means the usual place: a file under the user's state directory that is named after the ledger's
-path (its real one, however it was spelled), so a ledger that vanished or was exchanged for another one is noticed too.
-A ledger that was moved finds its anchor there by its id: every mark says whose it is. For a ledger on PostgreSQL the
-same file is a *witness* of what this host has seen; hosts that share one anchor name a table.
+real path, so a ledger that vanished or was exchanged for another one is noticed too. A ledger that was moved finds its
+anchor there by its id. For a ledger on PostgreSQL the same file is a witness; hosts that share one anchor name a table.
 
 **In a file**: two slots written in turn, so a torn write costs the older mark, never both. A slot is a line of JSON
 with its own SHA-256 in front. The even blocks of 4096 bytes belong to one slot and the odd ones to the other, so both
@@ -63,12 +58,11 @@ import json
 import os
 import shlex
 import subprocess
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,8 +140,6 @@ class Anchor(ABC):
 
 
 _BLOCK = 4096
-_QUICK = 3e-4
-"""Seconds: forced writes below this are not worth a thread."""
 
 
 class FileAnchor(Anchor):
@@ -159,7 +151,6 @@ class FileAnchor(Anchor):
         self.exclusive = exclusive
         self._seen: tuple[bytes, int, Mark] | None = None
         self._worker: tuple[int, ThreadPoolExecutor] | None = None
-        self._slowness = 0.0
         self._forced: bytes | None = None
         """The content of the file when this process last forced it to the disk."""
 
@@ -177,12 +168,10 @@ class FileAnchor(Anchor):
         self._seen = None
         if not data.strip(b"\0"):  # made, and never written: the crash came before the first mark
             return None
-        newest = None
-        for content in (_content(data, 0), _content(data, 1)):
-            if content is not None and (newest is None or content["turn"] > newest["turn"]):
-                newest = content
-        if newest is None:
+        slots = [content for slot in (0, 1) if (content := _content(data, slot)) is not None]
+        if not slots:
             raise unreadable(self.place)
+        newest = max(slots, key=itemgetter("turn"))
         mark = Mark.from_json(newest, self.place)
         self._seen = (data, newest["turn"], mark)
         return mark
@@ -194,15 +183,12 @@ class FileAnchor(Anchor):
     def begin(self, mark: Mark) -> Callable[[], None]:
         """Write the slot, and force it to the disk while the caller does something else."""
         descriptor = self._put(mark)
-        if self._slowness < _QUICK:  # handing it to a thread would take longer
-            return partial(self._force, descriptor)
         if self._worker is None or self._worker[0] != os.getpid():  # threads do not survive a fork
             self._worker = (os.getpid(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="hush-anchor"))
         return self._worker[1].submit(self._force, descriptor).result
 
     def _force(self, descriptor: int) -> None:
-        """Force a written mark to the disk, and remember how long that took."""
-        begin = time.monotonic()
+        """Force a written mark to the disk."""
         try:
             sync_file(descriptor)
         except OSError as error:
@@ -210,7 +196,6 @@ class FileAnchor(Anchor):
         finally:
             os.close(descriptor)
         self._forced = self._seen[0] if self._seen is not None else None
-        self._slowness += (time.monotonic() - begin - self._slowness) / 4
 
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""
@@ -415,16 +400,12 @@ def open_anchor(url: str | Path | None, *, ledger: str) -> Anchor | None:
     """Return the anchor at a path, ``postgresql://`` URL or ``command:``; None stands for the usual place."""
     if url is None:
         return FileAnchor(usual_place(ledger), exclusive=not in_database(ledger))
-    if isinstance(url, Path):
-        return FileAnchor(url.absolute())
-    if (
-        not isinstance(url, str)
-        or not url
-        or ("://" in url and not in_database(url) and not url.startswith("command:"))
-    ):
-        raise InvalidValueError("anchor", got=url, allowed="a path, a postgresql:// URL, command:PROGRAM, or none")
     if url == "none":
         return None
-    if in_database(url):
+    if isinstance(url, str) and in_database(url):
         return TableAnchor(url)
-    return CommandAnchor(url) if url.startswith("command:") else FileAnchor(Path(url).absolute())
+    if isinstance(url, str) and url.startswith("command:"):
+        return CommandAnchor(url)
+    if isinstance(url, Path) or (isinstance(url, str) and url and "://" not in url):
+        return FileAnchor(Path(url).absolute())
+    raise InvalidValueError("anchor", got=url, allowed="a path, a postgresql:// URL, command:PROGRAM, or none")

@@ -4,10 +4,7 @@ An account is a filter of :mod:`hush.accounting.filters`; each is valid when the
 seeing all earlier answers, by the theorem in its docstring. A pure ε is a sum. An (ε, δ) budget is kept by the Rényi
 filter at one order, fixed when the account is opened and never changed after; zCDP and GDP by choice.
 
-*Raising* a budget (``Filter.raised``) keeps the currency, that is the kind and the order, and what was spent, and moves
-the limit. What is promised from then on is the new (ε, δ). An owner who decides to raise after looking at answers
-should read the promise as that of the largest budget they would ever have granted.
-
+*Raising* a budget (``Filter.raised``) moves the limit; docs/ledger.md says how the promise is then to be read.
 *Lowering* one changes no entry: a ledger may be told of smaller budgets (``Ledger.lower``), and from then on a question
 must fit those as well. `under` is the account with the same spendings and the smaller budget, at the same order. It is
 a filter in its own right, so where the spendings fit it the smaller (ε, δ) holds for everything released so far; where
@@ -16,11 +13,10 @@ they do not, nothing more is released.
 The *price* of a list of events depends on the events and on how the account was opened, never on data nor on what was
 spent. So it is computed before any lock is taken, and remembered.
 
-*Shares* are the one scale of a budget that people see (docs/budget.md; `Filter.share_used` has the rule). An account
-keeps exact sums in its own currency, and a loss in that currency is no ε of anybody's question. So people are shown
-shares of the budget, in whole thousandths of a per cent: what a question took is the share spent after it less the
-share spent before it, and what all took and what is left are 100 %. Where a question is charged to two accounts, the
-one that *binds* is shown: that of which it takes the larger part of what is left.
+*Shares* are the one scale of a budget that people see (docs/budget.md; `Filter.share_used` has the rule), in whole
+thousandths of a per cent: what a question took is the share spent after it less the share spent before it. Where a
+question is charged to two accounts, the one that *binds* is shown: that of which it takes the larger part of what is
+left.
 
 >>> Budget(epsilon="4").open().limit
 Fraction(4, 1)
@@ -33,7 +29,7 @@ Outlook(whose="alice's budget", takes=Fraction(1, 4), left=Fraction(1, 1), more=
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -133,12 +129,14 @@ Lowered = Mapping[tuple[str, str], tuple[Fraction, Fraction]]
 """Smaller budgets, as (ε, δ), by data set and analyst."""
 
 
-def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
-    """Return the account as if it had been opened with a smaller budget; unchanged if that budget is not smaller.
+def under(account: Filter, limit: tuple[Fraction, Fraction] | None) -> Filter:
+    """Return the account as if it had been opened with a smaller budget (ε, δ); unchanged if that is not smaller.
 
     Where the account's order is of no use at the smaller budget, what remains is the sum of ε.
     """
-    less, slip = min(account.epsilon, epsilon), min(account.delta, delta)
+    if limit is None:
+        return account
+    less, slip = min(account.epsilon, limit[0]), min(account.delta, limit[1])
     if (less, slip) == (account.epsilon, account.delta):
         return account
     reserve = account.reserve * slip / account.delta if account.delta else account.reserve
@@ -149,11 +147,6 @@ def under(account: Filter, epsilon: Fraction, delta: Fraction) -> Filter:
         summed = less if account.spent_epsilon is None else account.spent_epsilon
         spent = {"spent_loss": summed, "spent_delta": account.spent_delta, "spent_epsilon": summed}
         return PureFilter(epsilon=less, delta=slip, reserve=reserve, **spent)
-
-
-def in_force(account: Filter, key: tuple[str, str], lowered: Lowered) -> Filter:
-    """Return an account under the budget that holds now, which a policy may have lowered."""
-    return under(account, *lowered[key]) if key in lowered else account
 
 
 def exhausted(account: Filter) -> Filter:
@@ -303,22 +296,16 @@ def outlook(accounts: Sequence[Whose], events: Sequence[Event]) -> Outlook | Non
         outlooks.append(Outlook(whose=whose.name, takes=share, left=left, more=more, falls=falls))
     if not outlooks:
         return None
-    tightest = outlooks[binding([(account.takes, account.left) for account in outlooks])]
+    tightest = max(outlooks, key=lambda account: part_of(account.takes, account.left))
     return tightest._replace(more=min(account.more for account in outlooks))
 
 
-def binding(shares: Iterable[tuple[Fraction, Fraction]]) -> int:
-    """Return the index of the account that binds a charge, given for each the share taken and the share left before.
+def part_of(took: Fraction, left: Fraction) -> tuple[bool, Fraction]:
+    """Return the part that a charge takes of the share that was left before, after whether it takes more than that.
 
-    It is the account of which the charge takes the larger part of what is left; of equal ones the data set's, which
-    comes first.
+    The account with the largest part binds the charge; of equal ones the data set's, which comes first.
     """
-    largest, index = (False, Fraction(-1)), 0
-    for number, (took, left) in enumerate(shares):
-        part = took > left, took / left if left else took
-        if part > largest:
-            largest, index = part, number
-    return index
+    return took > left, took / left if left else took
 
 
 def times(account: Filter, charge: Charge) -> int:

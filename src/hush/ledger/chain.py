@@ -3,20 +3,7 @@
 This is the one place that writes a ledger or an anchor; :mod:`hush.ledger.anchors` says in which order and why.
 
 **A lost ledger is never a fresh budget.** A ledger is made by one explicit act of an owner, never by using it. What
-happens when one is opened at a place depends on what lies there and on what the anchors know:
-
-============ ================================== ==============================================================
-at the place what is known                      what happens
-============ ================================== ==============================================================
-a ledger     its anchor ends where it ends      it is opened
-a ledger     its anchor is one entry ahead      the entry is put right, then it is opened (a crash)
-a ledger     its anchor says something else,    refused: rolled back, forked, or exchanged for another ledger
-             is gone, or is another ledger's
-nothing      no anchor knows of a ledger here   using: refused, "make one". Making: made
-nothing      an anchor knows of one here        using and making: refused, "it is lost". Making *anew*, with a
-                                                reason, which is recorded: made, the old anchor set aside
-============ ================================== ==============================================================
-
+happens when one is opened depends on what lies at its place and on what the anchors know: docs/ledger.md has the table.
 A place is what its path leads to, however it is spelled. An anchor is found by the place, by the ledger's own record,
 or, when both moved, by the ledger's id. What no anchor of this machine can know (another home, another host) the policy
 knows: it names its ledger's id (`hush.policy.ledger`).
@@ -32,6 +19,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hush.accounting.filters import Filter
@@ -46,7 +34,7 @@ from hush.ledger.errors import (
     missing,
 )
 from hush.ledger.rules import check
-from hush.ledger.state import Key, LedgerState
+from hush.ledger.state import Key, LedgerState, account_state
 from hush.ledger.store import Store, open_store, spellings
 from hush.storage import in_database
 
@@ -269,6 +257,24 @@ class Chain:
                 seen = anchor.read()
                 if seen is None or seen.entry.number < entry.number:
                     anchor.write(mark)
+
+    def record(
+        self,
+        kind: str,
+        by: str,
+        content: Mapping[str, Any],
+        accounts: Mapping[Key, Filter | None] = MappingProxyType({}),
+        *,
+        data: str = "",
+        analyst: str = "",
+        request: str = "",
+    ) -> int:
+        """Append somebody's act (once inside `locked`), given the accounts that it changes; return its number."""
+        states = [account_state(key, account) for key, account in accounts.items()]
+        body = {"by": by, "when": now(), "accounts": states, **content}
+        entry = Entry.draft(kind, body, after=self.state.head, data=data, analyst=analyst, request=request)
+        self.write(entry, accounts)
+        return entry.number
 
     def _keep_up(self) -> None:
         mark = None if self.anchor is None else self.anchor.read()

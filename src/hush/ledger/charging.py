@@ -70,7 +70,7 @@ from hush.accounting.events import Event, event_from_json
 from hush.accounting.filters import Filter
 from hush.core import InvalidValueError
 from hush.core.format import decimal, figure, percent
-from hush.ledger.budgets import Allowance, Lowered, Taken, binding, event_list, in_force, price, takes, under
+from hush.ledger.budgets import Allowance, Lowered, Taken, event_list, part_of, price, takes, under
 from hush.ledger.chain import Chain
 from hush.ledger.entries import Entry, Head, damaged, follow, label, now, prose
 from hush.ledger.errors import (
@@ -138,8 +138,7 @@ class Share(NamedTuple):
 Decision = Charge | Replay | Share | Parked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
+class Repeat(NamedTuple):
     """The fingerprint of a question, and whether an earlier answer to it may be used."""
 
     question: str
@@ -148,11 +147,6 @@ class Repeat:
     """Whether to charge and compute again even if the question was answered before."""
     shared: bool = False
     """Whether the owner lets analysts have each other's answers."""
-
-    def __post_init__(self) -> None:
-        label(self.question, "question")
-        if not isinstance(self.fresh, bool) or not isinstance(self.shared, bool):
-            raise InvalidValueError("fresh", got=(self.fresh, self.shared), allowed="True or False")
 
 
 class ChargeRequest:
@@ -265,7 +259,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
         if (limit := limits.ask_first.get(asked.key)) is not None and (epsilon is None or epsilon > limit):
             identity = asked.hash if repeat is None else repeat.question
             wish = {"question": asked.question, "identity": identity, "reason": asked.reason}
-            approved = approval(chain, state, asked.key, limit, wish, epsilon)
+            approved = approval(chain, asked.key, limit, wish, epsilon)
             if isinstance(approved, Parked):
                 return approved
         body: dict[str, Any] = {"when": now(), "question": asked.question, "process": this_process()}
@@ -417,10 +411,8 @@ def trusted(chain: Chain, entry: Entry) -> Entry:
 
 def record_outcome(chain: Chain, kind: str, charge: Charge, body: dict[str, Any], answer: bytes | None) -> None:
     """Record the outcome of a charge, once."""
-    if not isinstance(charge, Charge):
-        raise InvalidValueError("charge", got=charge, allowed="a new charge of this ledger")
     with chain.locked() as state:
-        reserved = chain.store.entry(charge.number)
+        reserved = chain.store.entry(charge.number) if isinstance(charge, Charge) else None
         if reserved is None or reserved.kind != "reserve" or Charge.of(reserved) != charge:
             raise InvalidValueError("charge", got=charge, allowed="a charge of this ledger")
         if chain.store.outcome(charge.number) is not None:
@@ -467,14 +459,14 @@ def fit(
         paid = unit_price or price(account, events)
         if not room.fits(paid):
             return TooMuch(key=key, account=room, charge=paid)
-        room = in_force(room, key, lowered)
+        room = under(room, lowered.get(key))
         cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
         after[key] = account.spend(paid)
         share = takes(room, cost)
         # A release of a stream takes nothing of what is left: its price was set aside.
-        then = room.spend(cost) if analyst else in_force(state.committed(key) or account, key, lowered)
+        then = room.spend(cost) if analyst else under(state.committed(key) or account, lowered.get(key))
         weight = 0 if key[1] else int(share * _WEIGHT)  # that of the data set, which is the last one here
         content["price"].insert(0, charge_to_json(paid))
         content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - then.share_spent).to_json())
@@ -520,8 +512,7 @@ def charge_shares(chain: Chain, entry: Entry) -> dict[Key, Taken]:
 
 def bound_by(shares: Mapping[Key, Taken]) -> tuple[Key, Taken] | None:
     """Return the account that bound a charge, and its share; None for a shared answer that cost nothing."""
-    accounts = list(shares.items())
-    return accounts[binding([(taken.took, taken.took + taken.left) for _, taken in accounts])] if accounts else None
+    return max(shares.items(), key=lambda item: part_of(item[1].took, item[1].took + item[1].left), default=None)
 
 
 # Allowances.
@@ -537,7 +528,7 @@ def _check_allowance(
 ) -> None:
     """Refuse a charge that, with the others of the present window, is more than the allowance (inside a lock)."""
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
-    window = under(fresh, Fraction(allowance.epsilon), account.delta)
+    window = under(fresh, (Fraction(allowance.epsilon), account.delta))
     entry = store.charge_before(2**62, *key)
     while entry is not None and allowance.window(_clock(entry)) >= allowance.window(clock):
         # The last price is the one to the analyst's own account, or to the data set's if they have none.

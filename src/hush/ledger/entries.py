@@ -47,10 +47,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import Enum
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from hush.core import InvalidValueError
@@ -70,7 +70,6 @@ OUTCOMES = frozenset({"answered", "failed"})
 
 _BREAKS = 7
 _LONGEST = 200
-_sha256: Callable[[bytes], Any] = hashlib.sha256
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
@@ -203,8 +202,7 @@ def digest(previous: bytes, *columns: Any) -> bytes:
     # Counted after the previous hash, which is binary and may contain the byte of a line break.
     if preimage.count(b"\n", len(previous)) != _BREAKS:
         raise damaged(columns[0], "a column contains a line break")
-    hashed: bytes = _sha256(preimage).digest()
-    return hashed
+    return hashlib.sha256(preimage).digest()
 
 
 def follow(head: Head, row: Row) -> Head:
@@ -242,13 +240,15 @@ def label(value: object, parameter: str) -> str:
 def prose(value: object, parameter: str, *, longest: int = 1_000_000) -> str:
     """Return a text of any kind of characters that can be stored."""
     if isinstance(value, str) and value.strip() and len(value) <= longest:
-        try:
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair is no character
             value.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair is no character
-            pass
-        else:
             return value
     raise InvalidValueError(parameter, got=value, allowed=f"a text of 1 to {longest} characters")
+
+
+def reasons(reason: str) -> dict[str, str]:
+    """Return the part of an act's body that says why, if a reason is given."""
+    return {"reason": prose(reason, "reason", longest=2000)} if reason else {}
 
 
 def receipt_number(receipt: str | int) -> int:
@@ -263,7 +263,7 @@ def receipt_number(receipt: str | int) -> int:
     return int(text)
 
 
-class Role(Enum):
+class Role(StrEnum):
     """The role of an actor: owners change budgets, analysts spend them.
 
     >>> Role("owner")

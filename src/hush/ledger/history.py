@@ -5,8 +5,7 @@ probability e^{-t/b} (THEORY, item 12), so a count good to ±t at confidence 1-�
 ε = 0.0599. The number that fits is what is left of the limit divided by the price of one count in the account's
 own currency; for a Rényi account this is far more than what is left in ε divided by that ε.
 
-**Acts beside budgets**: who let whom in, with which role, and which policy came into force. They are entries of the
-chain like charges are, so nobody can take one away or change it unseen. They move no budget. An act has an identity,
+**Acts beside budgets**, such as who let whom in, are entries of the chain that move no budget. An act has an identity,
 under which it is recorded once: after a doubt whether it was, it is recorded again. What can happen more than once
 under one identity, such as a policy that comes into force, is recorded when it differs from the last time.
 
@@ -42,7 +41,7 @@ from hush.accounting.events import LaplaceEvent
 from hush.accounting.filters import Amount, Filter, filter_from_json
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.core.format import ToldInLines, decimal, figure, percent
-from hush.ledger.budgets import Lowered, budget_of, in_force, price, times
+from hush.ledger.budgets import Lowered, budget_of, price, times, under
 from hush.ledger.chain import Chain
 from hush.ledger.charging import bound_by, charge_shares
 from hush.ledger.entries import Actor, Entry, Role, label
@@ -351,8 +350,8 @@ def budget(
         AccountView(
             data=data,
             analyst=analyst or None,
-            account=in_force(committed.get((data, analyst)) or account, (data, analyst), lowered),
-            charged=in_force(account, (data, analyst), lowered) if (data, analyst) in committed else None,
+            account=under(committed.get((data, analyst)) or account, lowered.get((data, analyst))),
+            charged=under(account, lowered.get((data, analyst))) if (data, analyst) in committed else None,
             pending=waiting[data, analyst],
             removed=bool(analyst) and named is not None and (data, analyst) not in named,
         )

@@ -29,13 +29,13 @@ from hush.accounting.events import Event
 from hush.accounting.filters import Filter
 from hush.core import BudgetExceededError, InvalidValueError, Number, integer, nonnegative, probability
 from hush.ledger import charging, requests
-from hush.ledger.budgets import Allowance, Budget, Spending, Whose, budget_of, in_force
+from hush.ledger.budgets import Allowance, Budget, Spending, Whose, budget_of, under
 from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, ChargeRequest, Decision, Repeat, TooMuch, check_known
-from hush.ledger.entries import Actor, Entry, label, now, prose
+from hush.ledger.entries import Actor, Entry, label, now, prose, reasons
 from hush.ledger.errors import AccountExistsError, LedgerError, LedgerMissingError, UnknownReceiptError
 from hush.ledger.requests import ParkedQuestion
-from hush.ledger.state import Key, account_state
+from hush.ledger.state import Key
 
 if TYPE_CHECKING:
     from hush.ledger.backup import Lost, Verification
@@ -119,9 +119,7 @@ class Ledger:
             if key in state.accounts:
                 what = f"{key[1]} has a budget on {key[0]!r}" if key[1] else f"The data set {key[0]!r} has a budget"
                 raise AccountExistsError(f"{what} already. Raise it instead: hush ledger raise.")
-            body = {"by": actor.name, "when": now(), "accounts": [account_state(key, account)]}
-            entry = Entry.draft(kind, body, after=state.head, data=key[0], analyst=key[1])
-            self._chain.write(entry, {key: account})
+            self._chain.record(kind, actor.name, {}, {key: account}, data=key[0], analyst=key[1])
 
     def raise_budget(
         self,
@@ -135,7 +133,7 @@ class Ledger:
     ) -> None:
         """Raise a data set's budget, or an analyst's on it, to a new total; earlier charges still count."""
         actor.require_owner("raise a budget")
-        why = {"reason": prose(reason, "reason", longest=2000)} if reason else {}
+        why = reasons(reason)
         label(data, "data")
         Budget(epsilon=epsilon, delta=0 if delta is None else delta)  # refuses what no budget may be
         key = (data, analyst or "")
@@ -147,9 +145,7 @@ class Ledger:
             after = account.raised(epsilon=epsilon, delta=delta)
             if after == account:
                 raise InvalidValueError("epsilon", got=epsilon, allowed="more than the present budget")
-            body = {"by": actor.name, "when": now(), "accounts": [account_state(key, after)], **why}
-            entry = Entry.draft("raise", body, after=state.head, data=key[0], analyst=key[1])
-            self._chain.write(entry, {key: after})
+            self._chain.record("raise", actor.name, why, {key: after}, data=key[0], analyst=key[1])
 
     def lower(self, data: str, analyst: str | None = None, *, epsilon: Number, delta: Number = 0) -> None:
         """As long as this ledger is open, let nothing be charged beyond a smaller budget; a larger one is ignored."""
@@ -301,7 +297,7 @@ class Ledger:
             for key in keys:
                 account = state.committed(key) if key in state.accounts else self._granted.get(key)
                 if account is not None:
-                    account = in_force(account, key, self._limits.lowered)
+                    account = under(account, self._limits.lowered.get(key))
                     accounts.append(Whose(name=budget_of(key), account=account))
         return accounts
 
@@ -314,7 +310,7 @@ class Ledger:
         if bound is None or account is None:
             return None
         key, taken = bound
-        left = 1 - in_force(account, key, self._limits.lowered).share_spent
+        left = 1 - under(account, self._limits.lowered.get(key)).share_spent
         return Spending(whose=budget_of(key), took=taken.took, left=left)
 
     def history(self, actor: Actor, *, data: str | None = None, limit: int | None = None) -> list[Release]:
@@ -344,14 +340,13 @@ class Ledger:
     def record(self, act: OwnerAct) -> bool:
         """Record an act around a service, once; return False if it was recorded before."""
         self.check_made()
-        content: dict[str, Any] = {"act": act.what, "whom": act.whom, "of": dict(act.detail), "accounts": []}
-        with self._chain.locked() as state:
+        content: dict[str, Any] = {"act": act.what, "whom": act.whom, "of": dict(act.detail)}
+        with self._chain.locked():
             last = self._chain.store.act(act.identity)
             # Compared with the last act of this identity, so a policy that comes back into force is recorded again.
             if last is not None and all(last.read().get(name) == value for name, value in content.items()):
                 return False
-            body = {"by": act.by, "when": act.when or now(), **content}
-            self._chain.write(Entry.draft("act", body, after=state.head, request=act.identity), {})
+            self._chain.record("act", act.by, content | ({"when": act.when} if act.when else {}), request=act.identity)
             return True
 
     def acts(self, actor: Actor) -> list[Act]:

@@ -19,7 +19,7 @@ from hush.core import InvalidValueError, Number
 from hush.core.format import figure
 from hush.ledger.budgets import Budget
 from hush.ledger.chain import Chain
-from hush.ledger.entries import Actor, Entry, now, prose
+from hush.ledger.entries import Actor, reasons
 from hush.ledger.errors import LedgerError, TooManyRequestsError
 from hush.ledger.state import Key, LedgerState
 from hush.ledger.store import Store
@@ -115,20 +115,18 @@ def ask_for_budget(chain: Chain, key: Key, present: Fraction | None, epsilon: Nu
         raise LedgerError(f"{analyst} has no budget of their own on {data!r}; ask the owner.")
     if wanted <= present:
         raise InvalidValueError("epsilon", got=epsilon, allowed=f"more than the present budget, {figure(present)}")
-    if reason:
-        prose(reason, "reason", longest=2000)
-    body: dict[str, Any] = {"by": analyst, "when": now(), "question": "", "identity": "budget", "epsilon": None}
-    body |= {"wanted": str(wanted), "reason": reason, "accounts": []}
-    with chain.locked() as state:
+    reasons(reason)
+    wish = {"question": "", "identity": "budget", "epsilon": None, "wanted": str(wanted), "reason": reason}
+    with chain.locked():
         for request in listed(chain.store):
             if request.state == "waiting" and request.wanted is not None and (request.data, request.analyst) == key:
                 raise LedgerError(
                     f"A larger budget is asked for already (request {request.number}); the owner decides."
                 )
-        return _park(chain, state, key, body)
+        return _park(chain, key, wish)
 
 
-def _park(chain: Chain, state: LedgerState, key: Key, body: dict[str, Any]) -> int:
+def _park(chain: Chain, key: Key, wish: Mapping[str, Any]) -> int:
     """Record a request (inside the lock), and return its number; refuse more than an analyst may have waiting.
 
     Requests are free, and stay in the ledger for ever.
@@ -137,16 +135,14 @@ def _park(chain: Chain, state: LedgerState, key: Key, body: dict[str, Any]) -> i
     chain.store.check_room()  # requests cost no budget, so only these limits keep them from filling the disk
     waiting = [other for other in listed(chain.store) if other.analyst == analyst and other.state == "waiting"]
     size = sum(len((other.question + other.reason).encode()) for other in waiting)
-    size += len((body["question"] + body["reason"]).encode())
+    size += len((wish["question"] + wish["reason"]).encode())
     if len(waiting) >= MOST_WAITING or size > MOST_WAITING_BYTES:
         raise TooManyRequestsError(
             f"{len(waiting)} requests of {analyst} wait for the owner, and with this one their texts have "
             f"{size:,} bytes; the limits are {MOST_WAITING} and {MOST_WAITING_BYTES:,}. It was not recorded, and "
             "nothing was charged. Wait until the owner has decided, or ask the owner to."
         )
-    entry = Entry.draft("requested", body, after=state.head, data=data, analyst=analyst)
-    chain.write(entry, {})
-    return entry.number
+    return chain.record("requested", analyst, wish, data=data, analyst=analyst)
 
 
 def decide(chain: Chain, number: int, *, approve: bool, actor: Actor, reason: str) -> ParkedQuestion:
@@ -154,21 +150,19 @@ def decide(chain: Chain, number: int, *, approve: bool, actor: Actor, reason: st
 
     Of two owners who decide at once the first one's word holds, and no budget is raised by a request that was declined.
     """
-    body: dict[str, Any] = {"by": actor.name, "when": now(), "of": number, "accounts": []}
-    if reason:
-        body["reason"] = prose(reason, "reason", longest=2000)
-    with chain.locked() as state:
+    decision = {"of": number, **reasons(reason)}
+    with chain.locked():
         waiting = next((request for request in listed(chain.store) if request.number == number), None)
         if waiting is None or waiting.state != "waiting":
             why = "is no request" if waiting is None else f"is {waiting.state} already"
             raise LedgerError(f"{number} {why}. See hush requests.")
         kind = "approved" if approve else "declined"
-        chain.write(Entry.draft(kind, body, after=state.head, data=waiting.data, analyst=waiting.analyst), {})
+        chain.record(kind, actor.name, decision, data=waiting.data, analyst=waiting.analyst)
     return waiting
 
 
 def approval(
-    chain: Chain, state: LedgerState, key: Key, limit: Fraction, wish: Mapping[str, str], epsilon: Fraction | None
+    chain: Chain, key: Key, limit: Fraction, wish: Mapping[str, str], epsilon: Fraction | None
 ) -> int | Parked:
     """Return the approved request that lets a question be charged, or record one that waits (inside the lock).
 
@@ -190,8 +184,7 @@ def approval(
             why = f": {request.why}" if request.why else ""
             return Parked(number=number, message=f"{request.by} has declined request {number}{why}.")
     # No request yet, or only used ones: an approval is good for one charge.
-    body: dict[str, Any] = {"by": analyst, "when": now(), "epsilon": price, "accounts": [], **wish}
-    number = _park(chain, state, key, body)
+    number = _park(chain, key, {**wish, "epsilon": price})
     return Parked(
         number=number,
         message=f"Questions above ε={figure(limit)} need the owner's approval. Request {number} is recorded and "

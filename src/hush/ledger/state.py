@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hush.accounting.filters import Charge, Filter, filter_from_json, plus
@@ -48,24 +48,22 @@ class SetAside:
         return 0 if self.ended else self.releases - self.next
 
 
+@dataclass(slots=True)
 class LedgerState:
     """The head, the ledger's id, and the accounts: a cache that can always be computed again from the chain."""
 
-    __slots__ = ("accounts", "anchor", "aside", "head", "id", "pending", "streams")
-
-    def __init__(self) -> None:
-        self.head = Head()
-        self.id = ""
-        self.anchor = ""
-        """The place of the anchor, as the ledger records it; ``none`` if it has none."""
-        self.accounts: dict[Key, Filter | None] = {}
-        """The state of every account; None for an analyst who is bound by the data set's budget alone."""
-        self.pending: dict[int, Key] = {}
-        """The account of each reservation without an outcome, by the reservation's number."""
-        self.streams: dict[str, SetAside] = {}
-        """The parts of budgets that are set aside for declared streams, by their names."""
-        self.aside: dict[str, Charge] = {}
-        """The sum that is set aside for them on each data set's account."""
+    head: Head = field(default_factory=Head)
+    id: str = ""
+    anchor: str = ""
+    """The place of the anchor, as the ledger records it; ``none`` if it has none."""
+    accounts: dict[Key, Filter | None] = field(default_factory=dict)
+    """The state of every account; None for an analyst who is bound by the data set's budget alone."""
+    pending: dict[int, Key] = field(default_factory=dict)
+    """The account of each reservation without an outcome, by the reservation's number."""
+    streams: dict[str, SetAside] = field(default_factory=dict)
+    """The parts of budgets that are set aside for declared streams, by their names."""
+    aside: dict[str, Charge] = field(default_factory=dict)
+    """The sum that is set aside for them on each data set's account."""
 
     def committed(self, key: Key) -> Filter | None:
         """Return an account as it will stand when every declared stream has made its releases.

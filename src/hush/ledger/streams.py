@@ -22,9 +22,6 @@ is decided under the ledger's lock, from that number and the clock, and the char
 one makes it; a clock that is set back finds nothing due, and one that is set forward releases early, but nothing twice.
 A process that dies after the charge leaves a release that is charged and has no answer: it counts as failed.
 
-**Late releases.** A period that nobody released in time is made late, once, and in order; or, where the declaration
-says so, it is skipped as soon as the next one is due, and its part of what was set aside is free again.
-
 **Names in the ledger.** Streams that are paid by the release were called standing questions. The ledger still says so:
 a declaration is an entry of the kind ``standing``, and a release has the request id ``standing NAME PERIOD``.
 
@@ -52,10 +49,10 @@ from hush.accounting.filters import Filter, filter_from_json
 from hush.core import BudgetExceededError, InvalidValueError, Number, fraction_between, integer, nonnegative, positive
 from hush.core.format import decimal, figure, percent
 from hush.core.numbers import assign
-from hush.ledger.budgets import Taken, event_list, in_force, price, takes, times
+from hush.ledger.budgets import Taken, event_list, price, takes, times, under
 from hush.ledger.chain import Chain
 from hush.ledger.charging import Charge, ChargeLimits, TooMuch, check_known, fit, record_outcome, trusted, write_charge
-from hush.ledger.entries import Actor, Entry, label, moment, now, prose
+from hush.ledger.entries import Actor, Entry, label, moment, now, prose, reasons
 from hush.ledger.errors import LedgerError
 from hush.ledger.state import SetAside, charge_to_json, events_hash, question_hash
 from hush.storage import alive, this_process
@@ -352,8 +349,6 @@ class DeclaredStreams:
                 unit = price(account, steps)
                 plan = SetAside(data=data, price=unit, events=events_hash(written), releases=releases)
                 body = {
-                    "by": actor.name,
-                    "when": now(),
                     "declared": declaration.to_json(),
                     "epsilon": str(epsilon),
                     "releases": releases,
@@ -361,11 +356,9 @@ class DeclaredStreams:
                     "terms": terms.to_json(),
                     "gaussian": gaussian,
                     "price": charge_to_json(unit) | {"currency": unit.currency},
-                    "accounts": [],
                     "shares": [self._fit(declaration, account, plan, steps, epsilon).to_json()],
                 }
-                entry = Entry.draft("standing", body, after=state.head, data=data, request=declaration.name)
-                self._chain.write(entry, {})
+                self._chain.record("standing", actor.name, body, data=data, request=declaration.name)
         stream = self.find(declaration.name)
         if known:
             check_same(stream, declaration)
@@ -375,7 +368,7 @@ class DeclaredStreams:
         self, declaration: StreamDeclaration, account: Filter, plan: SetAside, events: Any, epsilon: Fraction
     ) -> Taken:
         """Return the share that a plan takes; refuse one for which too little is neither spent nor set aside."""
-        room = in_force(account, (declaration.data, ""), self._limits.lowered)
+        room = under(account, self._limits.lowered.get((declaration.data, "")))
         cost = plan.price if room.currency == account.currency else price(room, events)
         left, whole = 1 - room.share_spent, cost.repeated(plan.releases)
         if room.fits(whole):
@@ -396,14 +389,11 @@ class DeclaredStreams:
         """Make no further release, and free the part that is still set aside. Charges stay."""
         actor.require_owner("stop a declared stream")
         stream = self.find(name)
-        body: dict[str, Any] = {"by": actor.name, "when": now(), "accounts": []}
-        body |= {"reason": prose(reason, "reason", longest=2000)} if reason else {}
-
+        why = reasons(reason)
         with self._chain.locked() as state:
             if not state.streams[stream.name].left:
                 raise LedgerError(f"The stream {stream.name!r} has ended already.")
-            data = stream.declaration.data
-            self._chain.write(Entry.draft("ended", body, after=state.head, data=data, request=stream.name), {})
+            self._chain.record("ended", actor.name, why, data=stream.declaration.data, request=stream.name)
 
     # releasing
 
@@ -476,7 +466,7 @@ class DeclaredStreams:
             check_known(state, data)
             account = state.committed((data, ""))
         assert account is not None  # noqa: S101 - data sets have budgets
-        account = in_force(account, (data, ""), self._limits.lowered)
+        account = under(account, self._limits.lowered.get((data, "")))
         return times(account, price(account, event_list(events)))
 
     def periods(self, stream: DeclaredStream, *, clock: str | None = None) -> list[StreamPeriod]:

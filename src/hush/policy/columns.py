@@ -91,12 +91,10 @@ def column_type(section: Section) -> Type:
         hint = did_you_mean(name, kinds, otherwise=f"Types are {', '.join(kinds)}.")
         raise section.error("type", f"{section.name}.type is no type: {shown(name)}.", hint)
     kind = Kind(name)
-    for key in () if kind.ranged else ("lower", "upper", "step"):
-        if key in words:
+    for key, has in (("lower", kind.ranged), ("upper", kind.ranged), ("step", kind.numeric)):
+        if key in words and not has:
             hint = 'List the values instead: values = ["a", "b"].' if kind is Kind.TEXT else "Leave it out."
             raise section.error(key, f"a {name} column has no {key}.", hint)
-    if "step" in words and not kind.numeric:
-        raise section.error("step", f"a {name} column has no step.", "Leave it out.")
     lower, upper = (
         position(_value(section, key, words[key], kind)) if key in words else None for key in ("lower", "upper")
     )
@@ -118,11 +116,9 @@ def column_type(section: Section) -> Type:
         date_format = section.parsed("format", lambda text: DateFormat.parse(text).text, "")
     nullable = section.flag("nullable", default=True)
     if not nullable and not (kind is Kind.BOOLEAN or (kind.numeric and lower is not None and upper is not None)):
-        raise section.error(
-            "nullable",
-            f"{section.name} can be nullable = false only as a number with lower and upper, or as a boolean.",
-            "A missing value then counts as the number nearest to zero, or as false. Leave nullable out.",
-        )
+        problem = f"{section.name} can be nullable = false only as a number with lower and upper, or as a boolean."
+        hint = "A missing value then counts as the number nearest to zero, or as false. Leave nullable out."
+        raise section.error("nullable", problem, hint)
     if kind is Kind.BOOLEAN:
         values = (False, True)
     if kind is Kind.INTEGER and any(end is not None and not -(2**63) <= end < 2**63 for end in (lower, upper)):
@@ -147,9 +143,8 @@ def _value(section: Section, key: str, value: Any, kind: Kind) -> Value:
             return value
     else:
         time = value
-        if isinstance(value, str):
-            with suppress(ValueError):
-                time = (dt.date if kind is Kind.DATE else dt.datetime).fromisoformat(value)
+        with suppress(ValueError, TypeError):  # TOML has dates and times of its own
+            time = (dt.date if kind is Kind.DATE else dt.datetime).fromisoformat(value)
         if isinstance(time, dt.datetime):
             if kind is Kind.TIMESTAMP and time.tzinfo is None:
                 return time
@@ -196,10 +191,10 @@ def _step(
 
 
 _FORMS = {
-    "bounds": ("bounds", '{"age": (0, 120)}'),
-    "values": ("lists of values", '{"city": ["Oslo", "Bergen"]}'),
-    "types": ("types", '{"paid": "boolean"}'),
-    "formats": ("formats of dates", '{"day": "%d/%m/%Y"}'),
+    "bounds": 'bounds by column, such as {"age": (0, 120)}',
+    "values": 'lists of values by column, such as {"city": ["Oslo", "Bergen"]}',
+    "types": 'types by column, such as {"paid": "boolean"}',
+    "formats": 'formats of dates by column, such as {"day": "%d/%m/%Y"}',
 }
 
 
@@ -233,9 +228,8 @@ def describe(
     """
     arguments = {"bounds": bounds or {}, "values": values or {}, "types": types or {}, "formats": formats or {}}
     for parameter, mapping in arguments.items():
-        form, example = _FORMS[parameter]
         if not isinstance(mapping, Mapping):
-            raise InvalidValueError(parameter, got=mapping, allowed=f"{form} by column, such as {example}")
+            raise InvalidValueError(parameter, got=mapping, allowed=_FORMS[parameter])
         for name in mapping:
             if name == unit and unit is not None:
                 hint = "Describe other columns."
@@ -263,36 +257,32 @@ def describe(
 
 def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untyped: bool) -> Type:
     bounds = words.get("bounds")
-    if isinstance(bounds, np.ndarray):
-        bounds = bounds.tolist()
+    bounds = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
     if "bounds" in words and (not isinstance(bounds, Sequence) or isinstance(bounds, str) or len(bounds) not in {2, 3}):
         raise InvalidValueError(f"bounds[{name}]", got=bounds, allowed="(lower, upper) or (lower, upper, step)")
     values = _listed(name, words["values"]) if "values" in words else None
     if "types" in words:
-        word = words["types"]
-        kind = Kind(word) if word in [each.value for each in Kind] else kind
+        kind = Kind(words["types"]) if words["types"] in [each.value for each in Kind] else kind
     elif kind is Kind.TEXT and "formats" in words:
-        word = (Kind.TIMESTAMP if "%H" in str(words["formats"]) else Kind.DATE).value
-        kind = Kind(word)
+        kind = Kind.TIMESTAMP if "%H" in str(words["formats"]) else Kind.DATE
     elif kind is Kind.TEXT and untyped:
-        word = _kind_of_words(bounds, values).value
-        kind = Kind(word)
+        kind = _kind_of_words(bounds, values)
     elif kind is Kind.TEXT and bounds is not None:
         raise QuestionError(
             f"Column '{name}' is text, which has no bounds.",
             f'To read its texts as something else: types={{"{name}": "{_kind_of_words(bounds, None).value}"}}; '
             "what cannot be read as that is then NULL.",
         )
-    else:
-        word = "" if kind is None else kind.value
+    elif kind is not None and kind.numeric:
         # texts as values of a column of numbers: a frame takes an empty column for one
-        for value in values or () if kind is not None and kind.numeric else ():
+        for value in values or ():
             if isinstance(value, str) and _number(value) is None:
                 raise QuestionError(
                     f"{name}.values must be numbers, as the column is; got {shown(value)}.",
                     f'To read the column as text: types={{"{name}": "text"}}.',
                 )
-    declared: dict[str, Any] = {"type": word} | ({"format": words["formats"]} if "formats" in words else {})
+    declared: dict[str, Any] = {"type": words.get("types", "" if kind is None else kind.value)}
+    declared |= {"format": words["formats"]} if "formats" in words else {}
     if bounds is not None:
         declared |= dict(zip(("lower", "upper", "step"), (_plain(end, kind) for end in bounds), strict=False))
     if values is not None:
@@ -305,15 +295,12 @@ def _described(name: str, kind: Kind | None, words: Mapping[str, Any], *, untype
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:
-    allowed = "a list of at least one value"
-    if isinstance(values, str | bytes | Mapping):
-        raise InvalidValueError(f"values[{name}]", got=values, allowed=allowed)
-    try:
-        entries: list[Any] = list(values)
-    except TypeError:  # a number, say, has no elements
-        entries = []
+    entries: list[Any] = []
+    if not isinstance(values, str | bytes | Mapping):
+        with suppress(TypeError):  # a number, say, has no elements
+            entries = list(values)
     if all(value is None for value in entries):
-        raise InvalidValueError(f"values[{name}]", got=values, allowed=allowed)
+        raise InvalidValueError(f"values[{name}]", got=values, allowed="a list of at least one value")
     return entries
 
 

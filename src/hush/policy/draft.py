@@ -68,6 +68,7 @@ _USUAL_WORDS = {
 }
 """Usual words by patterns of column names. They never come from rows, and the owner confirms each."""
 _TYPES = {"int": "integer", "float": "decimal", "number": "decimal", "str": "text", "string": "text", "bool": "boolean"}
+_KINDS = [kind.value for kind in Kind]
 _INFERRED = (
     (r"[-+]?[0-9]+", Kind.INTEGER),
     (r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?", Kind.DECIMAL),
@@ -149,28 +150,26 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
     if untyped:
         first, _, after_type = answer.partition(" ")
         type_name = _TYPES.get(first.casefold(), first.casefold())
-        if type_name in {each.value for each in Kind}:
+        if type_name in _KINDS:
             kind, domain = Kind(type_name), after_type.strip()
         elif ".." in answer:
             ends = [end.strip() for end in answer.partition(" step ")[0].split("..", 1)]
             fitting = (each for pattern, each in _INFERRED if all(re.fullmatch(pattern, end) for end in ends))
             kind = next(fitting, Kind.TIMESTAMP)
         elif "," not in answer:
-            types = ", ".join(each.value for each in Kind)
-            hint = did_you_mean(first, [each.value for each in Kind], otherwise="")
-            allowed = f"a type ({types}), a range such as 0..100, or public values with commas between"
-            raise InvalidValueError(column, got=answer, allowed=allowed, hint=hint)
+            allowed = f"a type ({', '.join(_KINDS)}), a range such as 0..100, or public values with commas between"
+            raise InvalidValueError(column, got=answer, allowed=allowed, hint=did_you_mean(first, _KINDS))
     # Words of another type, a step for instance, would mean nothing for this one.
     base = words if kind.value == words["type"] else {}
     completed: dict[str, Any] = {**base, "type": kind.value}
-    if not domain:
-        return checked_words(column, completed)
-    if not kind.ranged:
-        return checked_words(column, {**completed, "values": read_list(domain, column)})
-    domain, _, step = domain.partition(" step ")
-    lower, dots, upper = domain.partition("..")
-    completed["lower"] = lower.strip()
-    completed |= ({"upper": upper.strip()} if dots else {}) | ({"step": step.strip()} if step else {})
+    if domain and not kind.ranged:
+        completed["values"] = read_list(domain, column)
+    elif domain:
+        extent, _, step = domain.partition(" step ")
+        lower, dots, upper = map(str.strip, extent.partition(".."))
+        if not dots:
+            raise InvalidValueError(column, got=answer, allowed="a range, such as 0..100")
+        completed |= {"lower": lower, "upper": upper} | ({"step": step.strip()} if step else {})
     return checked_words(column, completed)
 
 
@@ -185,8 +184,7 @@ def read_list(answer: str, parameter: str) -> list[str]:
     try:
         (entries,) = csv.reader([answer], skipinitialspace=True)
     except (csv.Error, ValueError):
-        allowed = "values in one line, separated by commas"
-        raise InvalidValueError(parameter, got=answer, allowed=allowed) from None
+        raise InvalidValueError(parameter, got=answer, allowed="values in one line, separated by commas") from None
     return [entry.strip() for entry in entries if entry.strip()]
 
 

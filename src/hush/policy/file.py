@@ -19,14 +19,8 @@ Traceback (most recent call last):
 ...
 hush.policy.document.PolicyError: hush.toml:3: unknown key 'buget' in data.clinic. Did you mean 'budget'?
 
-**The unit of each row** is a column, or a path over foreign keys. ``unit = "patient_id"`` of a data set holds for each
-of its private tables. A table may say otherwise:
-
-- ``unit = "pid"``: the same unit under another column name;
-- ``unit = "orders.customer_id via order_id"``: this table's ``order_id`` refers to a row of ``orders``; the unit is
-  its ``customer_id``;
-- ``unit = "orders.customer_id via order_ref = id"``: the same where the key has another name over there;
-- ``unit = "items via item_id"``: the unit of the row of ``items``, however far away; this makes chains.
+**The unit of each row** is a column, or a path over foreign keys, such as ``orders.customer_id via order_id``
+(docs/policy.md has all forms).
 
 **Assumption**: a key over there leads to one unit, as a primary key does. Where none has the key, the row belongs to
 nobody and is left out. ``hush check --rows`` tells the owner of keys that lead to several units. No question may: that
@@ -60,7 +54,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hush.core import MAX_DIGITS, HushError, InvalidValueError, Neighbours
-from hush.core.errors import shown
 from hush.core.storage import (
     DECIMALS,
     DEFAULT_CACHE,
@@ -108,11 +101,11 @@ def unit_path(
             "unit", f"table {table} has a unit but its data set has none.", "Say unit = … for the data set."
         )
     match = UNIT_PATH.fullmatch(text)
-    if match is None:
-        if not _COLUMN.fullmatch(text) or re.search(r"\bvia\b", text, re.IGNORECASE) or "." in text:
-            problem = f"{section.name}.unit cannot be read: '{text[:60]}'."
-            raise section.error("unit", problem, 'Write a column, or "orders.customer_id via order_id".')
+    if match is None and _COLUMN.fullmatch(text) and not re.search(r"\bvia\b|\.", text, re.IGNORECASE):
         return UnitPath(column=text.strip('"'))
+    if match is None:
+        problem = f"{section.name}.unit cannot be read: '{text[:60]}'."
+        raise section.error("unit", problem, 'Write a column, or "orders.customer_id via order_id".')
     target, column, reference, key = ((group or "").strip('"') for group in match.groups())
     name = next((name for name in tables if name.casefold() == target.casefold()), None)
     if name is None:
@@ -143,7 +136,6 @@ _BEYOND_KEYS = ("max_rows", "max_groups", "by", "share", "error", "receipt", "wh
 _BEYOND_EXAMPLE = (
     'Copy the line that hush bounds prints: beyond = [{ max_rows = 3, share = "0.17", error = "0.02", … }].'
 )
-_TOML_PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,9 +231,9 @@ class Policy:
         try:
             values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            match = _TOML_PLACE.search(str(error))
-            problem = _TOML_PLACE.sub("", str(error)).strip() or "cannot be read"
-            raise PolicyError(file, int(match.group(1)) if match else None, f"this is not TOML: {problem}.") from None
+            problem, _, place = str(error).partition(" (at line ")
+            line = int(place.partition(",")[0]) if place else None
+            raise PolicyError(file, line, f"this is not TOML: {problem}.") from None
         except ValueError:  # Python's own limit, which tomllib lets out
             raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
         except RecursionError:
@@ -361,26 +353,22 @@ def _table(name: str, section: Section, unit: str | None, private: Mapping[str, 
         raise section.wrong("source", "a file", "Fetch it, and name the file.")
     for key in ("unit", "max_groups", "max_rows", "beyond") if public else ():
         if key in section.values:
-            raise section.error(
-                key, f"a public table has no {key}.", "Delete this line, or the one with public = true."
-            )
-    columns = read_columns(section.section("columns"))
+            hint = "Delete this line, or the one with public = true."
+            raise section.error(key, f"a public table has no {key}.", hint)
+    declared = section.section("columns")
+    columns = read_columns(declared)
     path = None if public else unit_path(name, unit, private)
-    if not public and not section.values.get("columns"):
-        raise section.error(
-            None, f"{section.name} declares no columns, so nothing could be asked.", "Add columns.NAME = { type = … }."
-        )
+    if not public and not declared.values:
+        problem = f"{section.name} declares no columns, so nothing could be asked."
+        raise section.error(None, problem, "Add columns.NAME = { type = … }.")
     if path is not None:
         # The unit is refused under either name, that of this table and that of the data set.
-        hidden = {path.column.casefold()} if not path.hops else set()
-        hidden |= {unit.casefold()} if unit else set()
+        hidden = {unit.casefold() if unit else "", "" if path.hops else path.column.casefold()}
         for column in columns:
             if column.casefold() in hidden:
-                raise section.section("columns").error(
-                    column,
-                    f"'{column}' is the protected unit and cannot be a column.",
-                    f"Delete the line; COUNT(DISTINCT {column}) and joins on it work without.",
-                )
+                problem = f"'{column}' is the protected unit and cannot be a column."
+                hint = f"Delete the line; COUNT(DISTINCT {column}) and joins on it work without."
+                raise declared.error(column, problem, hint)
     table = Table(
         name=name,
         columns=columns,
@@ -392,10 +380,8 @@ def _table(name: str, section: Section, unit: str | None, private: Mapping[str, 
     )
     if path is None and not public and (table.max_rows, table.max_groups) != (1, 1):
         key = "max_rows" if table.max_rows > 1 else "max_groups"
-        raise section.error(
-            key, f"every row of {name} is a unit of its own, so {key} is 1.", "Leave it out, or say the unit."
-        )
-    reading = _reading(section)
+        problem = f"every row of {name} is a unit of its own, so {key} is 1."
+        raise section.error(key, problem, "Leave it out, or say the unit.")
     if "keep" in section.values:
         log.warning(
             "%s.keep is no longer used: delete the line, and the directory hush.kept, which holds copies of rows; "
@@ -403,7 +389,7 @@ def _table(name: str, section: Section, unit: str | None, private: Mapping[str, 
             section.name,
         )
     rows = section.whole("rows", 1, maximum=10**12, hint=_ROWS_HINT) if "rows" in section.values else None
-    return SourceTable(source=source, table=table, reading=reading, rows=rows)
+    return SourceTable(source=source, table=table, reading=_reading(section), rows=rows)
 
 
 def _beyond(table: Section) -> tuple[Beyond, ...]:
@@ -427,8 +413,7 @@ def _beyond(table: Section) -> tuple[Beyond, ...]:
         try:
             when = dt.date.fromisoformat(str(values["when"])).isoformat()
         except ValueError:
-            problem = f"{section.name}.when must be a date; got {shown(values['when'])}."
-            raise table.error("beyond", problem, _BEYOND_EXAMPLE) from None
+            raise section.wrong("when", "a date", _BEYOND_EXAMPLE) from None
         limit = section.whole(key, 1, maximum=MAX_ROWS, hint=_BEYOND_EXAMPLE)
         receipt = section.text("receipt") or ""
         read.append(Beyond(by=by, limit=limit, share=share, error=error, receipt=receipt, when=when))
@@ -438,16 +423,16 @@ def _beyond(table: Section) -> tuple[Beyond, ...]:
 def _reading(section: Section) -> Mapping[str, Any]:
     """Return the declared format of a table's file."""
     reading = {key: section.values[key] for key in READING if key in section.values}
-    good = {}
     for key, allowed in (("separator", SEPARATORS), ("decimal", DECIMALS)):
         words = f"one of {', '.join(map(json.dumps, allowed))}"
-        good[key] = section.holds(key, good=reading.get(key, ",") in allowed, allowed=words)
-    codec = text_encoding(reading.get("encoding", "utf-8"))
-    hint = f"Such as {ENCODINGS}."
-    good["encoding"] = section.holds("encoding", good=codec is not None, allowed="a name of one", hint=hint)
+        if not section.holds(key, good=reading.get(key, ",") in allowed, allowed=words):
+            del reading[key]
+    codec, hint = text_encoding(reading.get("encoding", "utf-8")), f"Such as {ENCODINGS}."
+    if not section.holds("encoding", good=codec is not None, allowed="a name of one", hint=hint):
+        del reading["encoding"]
     section.flag("quotes", default=True)
     section.text("timezone", hint='Write for instance timezone = "Europe/Berlin".')
-    return MappingProxyType({key: value for key, value in reading.items() if good.get(key, True)})
+    return MappingProxyType(reading)
 
 
 def _budget(section: Section) -> Budget:
@@ -470,11 +455,9 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
         raise section.wrong("data", "a list of data sets", f'Write data = ["{next(iter(data))}"].')
     for index, named in enumerate(data_sets):
         if named not in data:
-            raise section.document.error(
-                (*section.path, "data", str(index)),
-                f"{section.name}.data names '{named}', which is no data set.",
-                did_you_mean(named, data, otherwise=f"There are {', '.join(data)}."),
-            )
+            problem = f"{section.name}.data names '{named}', which is no data set."
+            hint = did_you_mean(named, data, otherwise=f"There are {', '.join(data)}.")
+            raise section.document.error((*section.path, "data", str(index)), problem, hint)
     budget = _budget(section) if "budget" in section.values else None
     allowance = ask_first = None
     if "allowance" in section.values:

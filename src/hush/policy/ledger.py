@@ -6,24 +6,11 @@ ledger open`` or ``hush.open(…, create=True)``. That writes the ledger's id in
     ledger_id = "3f0c…"
 
 From then on this ledger and no other one will do, whatever path leads to the policy, wherever both were moved to and in
-whose home the anchors are (:mod:`hush.ledger.chain` says what anchors notice by themselves):
-
-=========== ================== ==========================================================================
-the ledger  the policy's id    what happens
-=========== ================== ==========================================================================
-is there    the same, or none  it is opened, and compared with its anchor. ``hush ledger open`` adds the id
-is there    another            refused: it was exchanged, or the policy is a copy that belongs to another
-is not      none               questions are explained but not answered. ``hush ledger open`` makes one,
-                               unless an anchor knows that one was here
-is not      one                refused: it was lost, or the policy was copied or moved without it. Only
-                               ``hush ledger open --new REASON`` begins anew, which the new ledger records
-=========== ================== ==========================================================================
+whose home the anchors are. docs/ledger.md has a table of all cases, and :mod:`hush.ledger.chain` says what anchors
+notice by themselves.
 
 Nor does a question open the budget of a data set: under another name in the policy, spent rows would have a fresh one.
 ``hush ledger open`` does, and says which data sets of the ledger the policy names no longer.
-
-Of a policy and its ledger that were copied together, both go on until the anchor sees the second history, which is
-refused: there is one anchor for one id.
 
 **More budget for an analyst.** A request for more budget (`hush.ledger.requests`) names a new total. To approve it
 takes both: the ledger's account is raised, which is recorded, and the number in the policy's file is written anew.
@@ -102,13 +89,9 @@ def make_ledger(policy: Policy, *, actor: Actor = POLICY, anchor: str | None = N
     if ledger is None:
         ledger = Ledger.open(ledger_of(policy), anchor=anchor, create=actor, anew=anew)
     _with_accounts(ledger, policy, data=True)
-    file = policy.document.file
+    file, words = policy.document.file, "The policy %s could not be changed; add this line at its top: ledger_id = %r"
     if policy.ledger_id != ledger.id and not name_ledger(file, ledger.id):
-        log.warning(
-            "The policy %s could not be changed; add this line at its top: ledger_id = %r",
-            policy.document.file,
-            ledger.id,
-        )
+        log.warning(words, file, ledger.id)
     return ledger
 
 
@@ -162,23 +145,22 @@ def replace_file(file: Path, text: str) -> None:
 
 
 def _opened(policy: Policy, anchor: str | None) -> Ledger:
+    named = f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at"
     try:
         ledger = Ledger.open(ledger_of(policy), anchor=anchor)
     except LedgerMissingError:
         if policy.ledger_id is None:
             raise
         raise LedgerRolledBackError(
-            f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at "
-            f"{ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No budget "
-            "is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new REASON, "
-            "which is recorded."
+            f"{named} {ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No "
+            "budget is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new "
+            "REASON, which is recorded."
         ) from None
-    if policy.ledger_id is not None and policy.ledger_id != ledger.id:
+    if policy.ledger_id not in {None, ledger.id}:
         ledger.close()
         raise LedgerRolledBackError(
-            f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at "
-            f"{ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No budget is "
-            "given out. Put the right one in its place; if this one is right, write its id into the policy."
+            f"{named} {ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No "
+            "budget is given out. Put the right one in its place; if this one is right, write its id into the policy."
         )
     return ledger
 
@@ -200,42 +182,37 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
                 ", ".join(new),
                 ", ".join(unnamed),
             )
-        budgets: dict[tuple[str, str | None], Budget | None] = {
-            (name, None): data_set.budget for name, data_set in policy.data.items()
-        }
-        budgets |= {(name, person.name): person.budget for person in policy.analysts.values() for name in person.data}
-        for (name, person), budget in budgets.items():
+        budgets = {(name, ""): data_set.budget for name, data_set in policy.data.items()}
+        people = {(name, person.name): person for person in policy.analysts.values() for name in person.data}
+        for (name, person), budget in [*budgets.items(), *((key, analyst.budget) for key, analyst in people.items())]:
             if name in new and not data:
                 continue  # only `make_ledger` opens data sets: a renamed one would otherwise get a fresh budget
-            if (name, person or "") not in accounts:
+            if (name, person) not in accounts:
                 # another process was quicker, or it is an analyst without a budget of their own
                 with suppress(AccountExistsError):
-                    if person is None:
-                        ledger.create_data(name, policy.data[name].budget, actor=POLICY)
-                    else:  # at once, or with their first charge
+                    if person:  # at once, or with their first charge
                         (ledger.add_analyst if data else ledger.grant)(person, data=name, budget=budget, actor=POLICY)
+                    else:
+                        ledger.create_data(name, budgets[name, ""], actor=POLICY)
             elif budget is not None:
-                account = accounts[name, person or ""]
-                epsilon, delta = Fraction(budget.epsilon), Fraction(budget.delta)
+                account, epsilon, delta = accounts[name, person], Fraction(budget.epsilon), Fraction(budget.delta)
                 if epsilon > account.epsilon or delta > account.delta:
                     log.warning(
                         "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-                        "hush ledger raise %s%s --epsilon %s --delta %s",
-                        name if person is None else f"{person} on {name}",
-                        name,
-                        "" if person is None else f" --analyst {person}",
+                        "hush ledger raise %s --epsilon %s --delta %s",
+                        f"{person} on {name}" if person else name,
+                        f"{name} --analyst {person}" if person else name,
                         decimal(epsilon),
                         decimal(delta),
                     )
             if budget is not None:
                 ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
-        for analyst in policy.analysts.values():
-            for name in analyst.data:
-                if analyst.allowance is not None:
-                    ledger.allow(name, analyst.name, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
-                if analyst.ask_first is not None:
-                    ledger.ask_first(name, analyst.name, epsilon=analyst.ask_first)
-        ledger.name_analysts((name, person) for name, person in budgets if person is not None)
+        for (name, person), analyst in people.items():
+            if analyst.allowance is not None:
+                ledger.allow(name, person, epsilon=analyst.allowance.epsilon, every=analyst.allowance.every)
+            if analyst.ask_first is not None:
+                ledger.ask_first(name, person, epsilon=analyst.ask_first)
+        ledger.name_analysts(people)
         lacking = [name for name in names if name in new and not data]
         if lacking:
             raise LedgerMissingError(

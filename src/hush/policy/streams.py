@@ -33,9 +33,6 @@ from hush.query.errors import did_you_mean
 KEYS = ("data", "sql", *PRICES, "confidence", "delta", "every", "first", "releases", "late", "readers")
 _NEEDED = ("sql", "every", "first", "releases")
 _EXAMPLE = 'Write for instance sql = "SELECT …", epsilon = "0.1", every = "week", first = 2026-11-16 and releases = 12.'
-_LATE = {"make": True, "skip": False}
-_KEY_OF_PARAMETER = {"question": "sql", "slots": "releases"}
-"""The policy's keys for parameters with another name."""
 
 
 def read_streams(root: Section, data: Sequence[str], analysts: Mapping[str, Any]) -> dict[str, StreamDeclaration]:
@@ -62,37 +59,43 @@ def mistake_in_sql(document: Document, name: str, error: HushError) -> HushError
 
 def _declaration(name: str, section: Section, data: Sequence[str], analysts: Mapping[str, Any]) -> StreamDeclaration:
     section.only(KEYS)
-    values = section.values
     for key in _NEEDED:
-        if key not in values:
+        if key not in section.values:
             raise section.error(None, f"{section.name} needs {key}.", _EXAMPLE)
-    data_name = section.text("data") or (data[0] if len(data) == 1 else "")
-    if data_name not in data:
-        raise section.wrong("data", f"one of {', '.join(data)}", did_you_mean(data_name, data))
-    late, readers = values.get("late", "make"), values.get("readers", "analysts")
-    if late not in _LATE:
-        raise section.wrong("late", '"make" or "skip"')
-    if not isinstance(readers, str) and not (isinstance(readers, list) and readers):
-        raise section.wrong("readers", "a list of names, analysts or public")
     try:
-        declaration = StreamDeclaration(
-            name=name,
-            data=data_name,
-            question=section.text("sql") or "",
-            schedule=Schedule(first=values["first"], every=values["every"], slots=values["releases"]),
-            late=_LATE[late],
-            readers=readers if isinstance(readers, str) else tuple(readers),
-            **{key: values[key] for key in (*PRICES, "confidence", "delta") if key in values},
-        )
+        return declared(name, section.values, data, analysts)
     except InvalidValueError as error:
         if error.parameter == "name":
             raise section.error(None, f"{section.name} must be {error.allowed}.") from None
-        key = _KEY_OF_PARAMETER.get(error.parameter, error.parameter)
-        raise section.wrong(key, error.allowed, "" if key in values else _EXAMPLE) from None
-    if (stranger := unknown_reader(declaration.readers, data_name, analysts)) is not None:
-        problem = f"{section.name}.readers names '{stranger}', who is no analyst of {data_name}."
-        raise section.error("readers", problem, did_you_mean(stranger, analysts))
-    return declaration
+        key = "sql" if error.parameter == "question" else error.parameter
+        raise section.wrong(key, error.allowed, error.hint if key in section.values else _EXAMPLE) from None
+
+
+def declared(
+    name: str, words: Mapping[str, Any], data: Sequence[str], analysts: Mapping[str, Any]
+) -> StreamDeclaration:
+    """Return the stream that words declare: keys of a policy, options or fields of a form."""
+    sql, readers, only = words["sql"], words.get("readers", "analysts"), data[0] if len(data) == 1 else ""
+    data_name, late = words.get("data") or only, words.get("late", "make")
+    if data_name not in data:
+        allowed, hint = f"one of {', '.join(data)}", did_you_mean(str(data_name), data)
+        raise InvalidValueError("data", got=data_name, allowed=allowed, hint=hint)
+    if late not in ("make", "skip"):
+        raise InvalidValueError("late", got=late, allowed='"make" or "skip"')
+    if not isinstance(readers, str) and not (isinstance(readers, list) and readers):
+        raise InvalidValueError("readers", got=readers, allowed="a list of names, analysts or public")
+    if (stranger := unknown_reader(readers, data_name, analysts)) is not None:
+        hint = did_you_mean(str(stranger), analysts)
+        raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {data_name}, or public", hint=hint)
+    return StreamDeclaration(
+        name=name,
+        data=data_name,
+        question=sql.strip() if isinstance(sql, str) else sql,
+        schedule=Schedule(first=words["first"], every=words["every"], slots=words["releases"]),
+        late=late == "make",
+        readers=readers if isinstance(readers, str) else tuple(readers),
+        **{key: words[key] for key in (*PRICES, "confidence", "delta") if words.get(key) is not None},
+    )
 
 
 def unknown_reader(readers: str | Sequence[str], data: str, analysts: Mapping[str, Any]) -> str | None:

@@ -21,7 +21,7 @@ needed. A projection without columns disappears.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -181,6 +181,11 @@ class OwnWindow:
     frame: Frame | None = None
     """Which rows an aggregate runs over; by default up to the current one and its equals, or all without an order."""
 
+    @property
+    def expressions(self) -> tuple[Expression | None, ...]:
+        """All expressions in it."""
+        return (self.argument, *self.partition, *(order.by for order in self.order))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithWindows:
@@ -241,9 +246,9 @@ def columns(relation: Relation) -> dict[str, Type]:
 
 def sources(node: Any) -> tuple[Any, ...]:
     """Return the direct sources of a relation, or of a table of answers (`hush.query.answers.tree`)."""
-    if hasattr(node, "sources"):
-        return tuple(node.sources)
-    return tuple(getattr(node, name) for name in ("source", "left", "right") if hasattr(node, name))
+    if hasattr(node, "left"):
+        return (node.left, node.right)
+    return (node.source,) if hasattr(node, "source") else getattr(node, "sources", ())
 
 
 def with_sources(node: Node, change: Callable[[Any], Any]) -> Node:
@@ -259,11 +264,8 @@ def with_sources(node: Node, change: Callable[[Any], Any]) -> Node:
 
 def awaited_by(relation: Relation) -> dict[int, Kind]:
     """Return the numbers of the answers that a relation's rows are compared with, each with the kind of its value."""
-    kinds = {}
-    for part in relations_in(relation):
-        if isinstance(part, Constants) and part.awaits is not None:
-            kinds[part.awaits] = part.columns[0][1].kind
-    return kinds
+    parts = walk(relation)
+    return {part.awaits: part.columns[0][1].kind for part in parts if getattr(part, "awaits", None) is not None}
 
 
 def with_answers(relation: Relation, answers: Mapping[int, Value]) -> Relation:
@@ -274,17 +276,16 @@ def with_answers(relation: Relation, answers: Mapping[int, Value]) -> Relation:
     return with_sources(relation, lambda source: with_answers(source, answers))
 
 
-def relations_in(relation: Relation) -> list[Relation]:
-    """Return a relation and all that it is made of, from left to right."""
-    parts = [relation]
-    for source in sources(relation):
-        parts += relations_in(source)
-    return parts
+def walk(node: Any) -> Iterator[Any]:
+    """Yield a relation, or a table of answers, and all that it is made of, from left to right."""
+    yield node
+    for source in sources(node):
+        yield from walk(source)
 
 
 def scans(relation: Relation) -> list[Scan]:
     """Return every reading of a table."""
-    return [part for part in relations_in(relation) if isinstance(part, Scan)]
+    return [part for part in walk(relation) if isinstance(part, Scan)]
 
 
 def private(relation: Relation) -> bool:
@@ -306,12 +307,6 @@ def with_values(relation: Relation, expressions: Iterable[Expression]) -> Relati
 def column(relation: Relation, name: str) -> Column:
     """Return an expression for one of the relation's columns."""
     return Column(name, columns(relation)[name])
-
-
-def window_expressions(window: OwnWindow) -> list[Expression]:
-    """Return all expressions in a window."""
-    argument = [] if window.argument is None else [window.argument]
-    return [*argument, *window.partition, *(order.by for order in window.order)]
 
 
 def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = False) -> Type:
@@ -377,7 +372,7 @@ def pruned(relation: Relation, needed: frozenset[str]) -> Relation:
             windows = tuple((name, window) for name, window in relation.windows if name in needed)
             if not windows:
                 return pruned(relation.source, needed)
-            inside = used(expression for _, window in windows for expression in window_expressions(window))
+            inside = used(expression for _, window in windows for expression in window.expressions)
             return replace(relation, source=pruned(relation.source, needed | inside), windows=windows)
         case PerUnit():
             aggregates = tuple((name, aggregate) for name, aggregate in relation.aggregates if name in needed)

@@ -191,8 +191,9 @@ _TURNING = {Op.ABS, Op.DIVIDE, Op.POWER}
 def enclose(expression: Expression, keys: Sequence[Array], aggregates: Sequence[Ends], size: int) -> Ends:
     """Return the ends of an expression in each of ``size`` groups."""
     if not aggregates_in(expression):
-        values = np.broadcast_to(evaluate(expression, keys, []), (size,))
-        return _defined((values, values)) if values.dtype == np.float64 else _unknown(size)
+        values = evaluate(expression, keys, [])
+        number = np.broadcast_to(values if values.dtype == np.float64 else np.nan, (size,))
+        return _defined((number, number))
     if isinstance(expression, Released):
         return aggregates[expression.index]
     assert isinstance(expression, Call)  # noqa: S101 - columns and literals hold no aggregates
@@ -219,7 +220,7 @@ def _ends_of(expression: Call, arguments: list[Ends], size: int) -> Ends:
             return np.where(apart, lows[0], np.nan), highs[0]
         return np.where(apart, outcome, 0), np.where(apart, outcome, 1)
     if op not in _STRAIGHT | _TURNING:
-        return _unknown(size)
+        return np.full(size, np.nan), np.full(size, np.nan)
     square = op is Op.MULTIPLY and expression.arguments[0] == expression.arguments[1]
     points = [[*ends, np.clip(0, *ends)] if square or op in _TURNING else [*ends] for ends in arguments]
     corners = zip(*points, strict=True) if square else product(*points)
@@ -261,10 +262,6 @@ def _defined(ends: Ends) -> Ends:
     """Return the ends, infinite where either is not known."""
     unknown = np.isnan(ends[0]) | np.isnan(ends[1])
     return np.where(unknown, -np.inf, ends[0]), np.where(unknown, np.inf, ends[1])
-
-
-def _unknown(size: int) -> Ends:
-    return np.full(size, -np.inf), np.full(size, np.inf)
 
 
 SIDE = 0.6

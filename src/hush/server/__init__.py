@@ -19,7 +19,7 @@ State lies in the stores, none in workers: a worker may be killed at any time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -67,18 +67,17 @@ def app(settings: ServiceSettings, pg: Callable[[Service], PgServer] | None = No
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        pg_server = None if pg is None else pg(service)
-        if pg_server is not None:
-            await pg_server.open()
-        scheduler.start()
-        try:
-            async with nullcontext() if mcp_door is None else mcp_door.running():
-                yield
-        finally:
-            await scheduler.close()
-            if pg_server is not None:
-                await pg_server.close()
-            await service.close()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(service.close)
+            if pg is not None:
+                pg_server = pg(service)
+                stack.push_async_callback(pg_server.close)
+                await pg_server.open()
+            scheduler.start()
+            stack.push_async_callback(scheduler.close)
+            if mcp_door is not None:
+                await stack.enter_async_context(mcp_door.running())
+            yield
 
     async def unknown(request: Request, error: Exception) -> Response:
         return await refused(Visit(service, NOBODY, request), error)

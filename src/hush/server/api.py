@@ -153,7 +153,7 @@ async def receipt(visit: Visit) -> dict[str, Any]:
 @ROUTES.api("GET /questions", ANALYST, "Queue")
 async def queue(visit: Visit) -> dict[str, Any]:
     """Where one's questions stand."""
-    return {"questions": visit.places(), "limit": visit.settings.limit}
+    return {"questions": visit.service.queue.positions(visit.name), "limit": visit.settings.limit}
 
 
 @ROUTES.api("DELETE /questions/{request}", ANALYST, "Cancelled", scope="ask", status=202)

@@ -50,12 +50,6 @@ class Tile:
     terms: Mapping[str, Any] = field(default_factory=dict)
     """The terms of the pinned answer, as JSON values; ``question`` is how the ledger wrote it."""
 
-    def asked_of(self, data: str) -> QuestionTerms:
-        """Return the question on the terms of the pinned answer."""
-        terms: dict[str, Any] = {"question": self.question, **self.terms}
-        parameters = from_wire(terms.pop("parameters", ()))
-        return QuestionTerms(parameters=parameters, epsilon=self.epsilon, data=data, **terms)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dashboard:
@@ -80,8 +74,12 @@ class Dashboard:
         return f"DASHBOARD {self.title!r}, {len(self.tiles)} questions in one plan:\n{questions}"
 
     def terms(self) -> list[QuestionTerms]:
-        """Return the questions of all tiles on their terms."""
-        return [tile.asked_of(self.data) for tile in self.tiles]
+        """Return the questions of all tiles on the terms of the pinned answers."""
+        asked = [{"question": tile.question, "epsilon": tile.epsilon, **tile.terms} for tile in self.tiles]
+        return [
+            QuestionTerms(**{**terms, "parameters": from_wire(terms.get("parameters", ())), "data": self.data})
+            for terms in asked
+        ]
 
     def paid_as(self, name: str) -> str:
         """Return the fingerprint under which somebody pays: the maker for the next refresh, a reader for the last.
@@ -124,8 +122,7 @@ class DashboardStore:
 
     def remove(self, identity: str) -> None:
         """Remove a dashboard; its receipts stay."""
-        with self._storage.changing():
-            self._storage.change("DELETE FROM hush_dashboards WHERE id = ?", identity)
+        self._storage.change("DELETE FROM hush_dashboards WHERE id = ?", identity)
 
 
 def _written(dashboard: Dashboard) -> str:
@@ -156,13 +153,11 @@ async def listed(visit: Visit) -> list[Dashboard]:
         analysts = opened.policy.analysts
 
         def may_see(dashboard: Dashboard) -> bool:
-            data, people = dashboard.data, (visit.name, dashboard.maker)
-            if data not in opened.data_sets or any(
-                person not in analysts or data not in analysts[person].data for person in people
-            ):
+            of_data = {name for name, analyst in analysts.items() if dashboard.data in analyst.data}
+            if not {visit.name, dashboard.maker} <= of_data:
                 return False
             named = dashboard.readers == "analysts" or visit.name in dashboard.readers
-            return dashboard.maker == visit.name or (opened.data_sets[data].share and bool(dashboard.readers) and named)
+            return dashboard.maker == visit.name or (named and opened.data_sets[dashboard.data].share)
 
         return [dashboard for dashboard in dashboards if may_see(dashboard)]
 

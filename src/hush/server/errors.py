@@ -1,23 +1,7 @@
 """Errors of the service, in addition to those of a curator; and how all errors leave, as RFC 9457's problem+json.
 
-::
-
-    HushError
-    └── ServiceError
-        ├── SignInError         nobody is signed in, or what they showed is not valid (401)
-        ├── ForbiddenError      somebody is signed in who may not do this (403)
-        ├── UnknownPlaceError   there is nothing at this address, or not for this person (404)
-        ├── TooManyError        too many requests in too short a time (429)
-        ├── BusyError           the queue is full (503)
-        ├── SecondOwnerError    it waits for another owner to do the same (409)
-        ├── CancelledError      the asker cancelled the question
-        ├── PeopleError         the store of people refuses: a name that is taken, a password that is too short
-        ├── NoPolicyError       there is no policy yet (409)
-        ├── BadRequestError     the request has a wrong form, size or type (400)
-        ├── InternalError       nobody foresaw it (500)
-        └── StorageError        the state that workers share cannot be reached (503)
-
-Each has the HTTP status with which it leaves. Over HTTP, texts and codes are those of the command line.
+Each class below is a `ServiceError`, and says with which HTTP status it leaves. Over HTTP, texts and codes are those of
+the command line.
 
 >>> from hush.core import BudgetExceededError
 >>> problem(BudgetExceededError("needs ε=0.30 but 0.12 of alice's 1.00 remains"))[0]
@@ -107,7 +91,7 @@ class CancelledError(ServiceError):
 
 
 class PeopleError(ServiceError):
-    """The store of people refuses."""
+    """The store of people refuses: a name that is taken, a last owner, a wrong code."""
 
     code, status = "people", 422
 
@@ -121,10 +105,6 @@ class StorageError(ServiceError):
         "comes again free of charge under the same request."
     )
 
-    def __init__(self, place: str, why: str) -> None:
-        super().__init__()
-        self.place, self.why = place, why
-
 
 class NoPolicyError(ServiceError):
     """The service runs without a policy, so nothing can be asked yet."""
@@ -134,7 +114,7 @@ class NoPolicyError(ServiceError):
 
 
 class InternalError(ServiceError):
-    """An unexpected error."""
+    """Nobody foresaw it."""
 
     code, status = "internal", 500
     message = "Something went wrong in the service; its log says what. What was charged stays charged."
@@ -205,8 +185,6 @@ def problem_response(error: Exception) -> Response:
     headers = {}
     if isinstance(error, SignInError):
         headers["WWW-Authenticate"] = 'Bearer realm="hush"'
-    if isinstance(error, TooManyError):
-        headers["Retry-After"] = str(max(1, round(error.seconds)))
-    elif status_code == 503:
-        headers["Retry-After"] = "1"
+    if isinstance(error, TooManyError) or status_code == 503:
+        headers["Retry-After"] = str(max(1, round(getattr(error, "seconds", 1))))
     return JSONResponse(body, status_code, headers, MEDIA)

@@ -17,7 +17,6 @@ one address are limited, unless it is a proxy's. A request that is not HTTP, or 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from contextlib import suppress
 from http import HTTPStatus
@@ -85,8 +84,7 @@ class Middleware:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
+                headers.update(HEADERS)
                 if self._service.settings.secure:
                     headers["strict-transport-security"] = "max-age=31536000"
                 route = scope.get("hush.route", "-")
@@ -188,7 +186,8 @@ class LimitedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers, and give the connection's place back."""
         self._stop_timer()
-        self._stop_stalled_timer()
+        if self._stalled is not None:
+            self._stalled.cancel()
         if self._address is not None:
             CONNECTIONS.leave(self._address)
             self._address = None
@@ -199,14 +198,12 @@ class LimitedProtocol(H11Protocol):
         self._refuse(BadRequestError("This is not a proper HTTP request."))
 
     def _refuse(self, error: HushError) -> None:
-        status, body = errors.problem(error)
-        content = json.dumps(body).encode()
-        headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-        headers += [(b"content-type", errors.MEDIA.encode()), (b"connection", b"close")]
-        headers += [(b"content-length", str(len(content)).encode())]
+        refusal = errors.problem_response(error)
+        refusal.headers.update({**HEADERS, "connection": "close"})
+        status, reason = refusal.status_code, HTTPStatus(refusal.status_code).phrase.encode()
         events = (
-            h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase.encode()),
-            h11.Data(data=content),
+            h11.Response(status_code=status, headers=refusal.raw_headers, reason=reason),
+            h11.Data(data=bytes(refusal.body)),
             h11.EndOfMessage(),
         )
         with suppress(h11.LocalProtocolError):  # another response has begun already
@@ -222,12 +219,8 @@ class LimitedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Stop the timer: the client reads again."""
         super().resume_writing()
-        self._stop_stalled_timer()
-
-    def _stop_stalled_timer(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
-            self._stalled = None
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()

@@ -67,7 +67,6 @@ class FailureCounts:
         self._people = people
         self._counts: Counter[FailedSignIn] = Counter()
         self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
 
     def note(self, name: str, address: str, way: str) -> None:
         """Count one failed sign-in."""
@@ -79,19 +78,16 @@ class FailureCounts:
             with self._lock:
                 if len(self._counts) >= _MOST and failed not in self._counts:
                     failed = failed._replace(person="", address="others")
+                if not self._counts:
+                    timer = threading.Timer(_WRITTEN, self.write)
+                    timer.daemon = True
+                    timer.start()
                 self._counts[failed] += 1
-                if self._timer is None:
-                    self._timer = threading.Timer(_WRITTEN, self.write)
-                    self._timer.daemon = True
-                    self._timer.start()
 
     def write(self) -> None:
         """Write the counts into the store of people."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
         if counts:
             with suppress(StorageError):
                 self._people.fail(counts)
@@ -187,8 +183,8 @@ def show_metrics(settings: ServiceSettings, port: int) -> ThreadingHTTPServer:
                 failures.note("", self.client_address[0], "metrics")
             content = exposition(storage).encode() if allowed else b"Show a token of an owner, at /metrics.\n"
             self.send_response(200 if allowed else 401)
-            for name, value in {"Content-Type": "text/plain; version=0.0.4", "Cache-Control": "no-store"}.items():
-                self.send_header(name, value)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Cache-Control", "no-store")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

@@ -57,14 +57,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from hush.core.work import Work, lift, limited
 from hush.curator.session import Outlet
 from hush.engines.errors import EngineError
 from hush.server.errors import BusyError, CancelledError, StorageError
+from hush.server.settings import ServiceSettings
 from hush.storage import Storage, alive, this_process
 
 log = logging.getLogger("hush.curator")
@@ -90,27 +92,16 @@ MOST_WORK = 5_000_000
 """The most steps of work before a charge, and for free operations: some five seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A question's position, in the queue or at work, and for how long. It says nothing of how far the work got."""
-
-    request: str
-    ahead: int
-    """The number of questions that wait before it; 0 when it is at work."""
-    running: bool
-    seconds: float
-
-
 class QuestionQueue:
     """The queue of a service. Use it from any thread."""
 
-    def __init__(self, storage: Storage, *, clock: Callable[[], float] = time.time) -> None:
-        self._storage, self._clock = storage, clock
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
 
     def enter(self, person: str, request: str, *, limit: float, queue: int, each: int) -> int | None:
         """Return a new ticket; None if the queue or this person's share is full."""
         with self._storage.changing():
-            now = self._clock()
+            now = time.time()
             self._drop_dead("")
             counted = "SELECT COUNT(*), COUNT(CASE WHEN person = ? THEN 1 END) FROM hush_tickets"
             waiting, tickets = self._storage.rows(counted, person)[0]
@@ -132,22 +123,20 @@ class QuestionQueue:
             self._drop_dead(person)
             if self._storage.rows("SELECT 1 FROM hush_tickets WHERE person = ? AND started IS NOT NULL", person):
                 return False
-            now = self._clock()
+            now = time.time()
             begin = "UPDATE hush_tickets SET started = ?, until = ? WHERE id = ?"
             self._storage.change(begin, now, now + limit + _GRACE, ticket)
             return True
 
     def leave(self, ticket: int) -> None:
         """Hand a ticket back."""
-        with self._storage.changing():
-            self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
+        self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
 
     def cancel(self, person: str, request: str) -> bool:
         """Mark a question as cancelled; return whether there is one with an outcome that is not decided."""
-        with self._storage.changing():
-            # The outcome of a closed ticket is decided: a cancel comes too late, and must not be confirmed.
-            mark = "UPDATE hush_tickets SET cancelled = ? WHERE person = ? AND request = ? AND cancelled <> ?"
-            return bool(self._storage.change(mark, _CANCELLED, person, request, _CLOSED))
+        # The outcome of a closed ticket is decided: a cancel comes too late, and must not be confirmed.
+        mark = "UPDATE hush_tickets SET cancelled = ? WHERE person = ? AND request = ? AND cancelled <> ?"
+        return bool(self._storage.change(mark, _CANCELLED, person, request, _CLOSED))
 
     def cancelled(self) -> set[int]:
         """Return the cancelled tickets of this process."""
@@ -156,23 +145,29 @@ class QuestionQueue:
 
     def close_ticket(self, ticket: int) -> bool:
         """Accept no cancel for a question any more, because it leaves now; False if one came before."""
-        with self._storage.changing():
-            # Read and marked in one transaction: no cancel can come in between.
-            if self._storage.rows("SELECT 1 FROM hush_tickets WHERE id = ? AND cancelled = ?", ticket, _CANCELLED):
-                return False
-            self._storage.change("UPDATE hush_tickets SET cancelled = ? WHERE id = ?", _CLOSED, ticket)
-            return True
+        # One statement compares and marks, so no cancel can come in between.
+        close = "UPDATE hush_tickets SET cancelled = ? WHERE id = ? AND cancelled <> ?"
+        self._storage.change(close, _CLOSED, ticket, _CANCELLED)
+        return ticket not in self.cancelled()
 
-    def positions(self, person: str) -> list[Position]:
-        """Return the positions of a person's questions."""
-        now = self._clock()
+    def positions(self, person: str) -> list[dict[str, Any]]:
+        """Return the positions of a person's questions, for how long each, and how many wait before it.
+
+        Nothing is said of how far the work got.
+        """
+        now = time.time()
         rows = self._storage.rows(
             "SELECT request, entered, started, (SELECT COUNT(*) FROM hush_tickets o WHERE o.started IS NULL AND "
             "o.id < t.id) FROM hush_tickets t WHERE person = ? ORDER BY id",
             person,
         )
         return [
-            Position(request, 0 if started else ahead, started is not None, round(now - (started or entered), 1))
+            {
+                "request": request,
+                "ahead": 0 if started else ahead,
+                "running": started is not None,
+                "seconds": round(now - (started or entered), 1),
+            }
             for request, entered, started, ahead in rows
         ]
 
@@ -185,7 +180,7 @@ class QuestionQueue:
         for ticket, process, until in rows:
             if process not in living:
                 living[process] = alive(json.loads(process))
-            if living[process] is False or until < self._clock():
+            if living[process] is False or until < time.time():
                 self._storage.change("DELETE FROM hush_tickets WHERE id = ?", ticket)
 
 
@@ -200,11 +195,11 @@ class Turn(Outlet):
     """
 
     def __init__(
-        self, ticket: int, *, tick: float, limit: float, cancelled: Callable[[], bool], begun: Callable[[], None]
+        self, ticket: int, settings: ServiceSettings, cancelled: Callable[[], bool], begun: Callable[[], None]
     ) -> None:
         self.ticket = ticket
-        self.tick, self.limit = tick, limit
-        self.first = tick
+        self.tick, self.limit = settings.tick, settings.limit
+        self.first = settings.tick
         """The first slot, which follows from public figures; 0 without slots."""
         self.cancelled = cancelled
         self._since = time.monotonic()
@@ -288,12 +283,8 @@ class Turn(Outlet):
 class Questions:
     """The questions of one worker."""
 
-    def __init__(
-        self, tickets: QuestionQueue, *, tick: float, limit: float, at_once: int = 2, queue: int = 256, each: int = 32
-    ) -> None:
-        self._tickets = tickets
-        self._tick, self._limit = tick, limit
-        self._at_once, self._queue, self._each = at_once, queue, each
+    def __init__(self, tickets: QuestionQueue, settings: ServiceSettings) -> None:
+        self._tickets, self._settings, self._limit = tickets, settings, settings.limit
         self._waiting: deque[tuple[Turn, asyncio.Future[None]]] = deque()
         self._running: set[int] = set()
         self._looking: asyncio.TimerHandle | None = None
@@ -308,7 +299,8 @@ class Questions:
     async def run(self, person: str, request: str, work: Callable[[Turn], Result]) -> Result:
         """Let a question have its turn, in a thread of its own; return or raise at its slot."""
         self._hand_back()
-        ticket = self._tickets.enter(person, request, limit=self._limit, queue=self._queue, each=self._each)
+        settings = self._settings
+        ticket = self._tickets.enter(person, request, limit=self._limit, queue=settings.queue, each=settings.each)
         if ticket is None:
             raise BusyError
         loop, begun = asyncio.get_running_loop(), asyncio.Event()
@@ -317,7 +309,7 @@ class Questions:
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(begun.set)
 
-        turn = Turn(ticket, tick=self._tick, limit=self._limit, cancelled=lambda: self._cancelled(ticket), begun=wake)
+        turn = Turn(ticket, settings, cancelled=lambda: self._cancelled(ticket), begun=wake)
         started: asyncio.Future[None] = loop.create_future()
         self._waiting.append((turn, started))
 
@@ -340,13 +332,7 @@ class Questions:
         return await asyncio.shield(at_work)  # should the asker go, it ends in its time all the same
 
     async def _at_work(self, turn: Turn, begun: asyncio.Event, work: Callable[[Turn], Result]) -> Result:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
-
-        def deliver(result: Result | None, error: BaseException | None) -> None:
-            if not done.done():
-                done.set_exception(error) if error is not None else done.set_result(result)  # type: ignore[arg-type]
-
+        result: Future[Result] = Future()
         began = time.monotonic()
 
         def wanted() -> None:
@@ -355,22 +341,21 @@ class Questions:
                 raise BusyError(f"It was not priced within {self._limit:g} s; ask for less. Nothing was charged.")
 
         def compute() -> None:
-            result, error = None, None
             try:
                 with limited(MOST_WORK, wanted) as turn.work:
-                    result = work(turn)
+                    deliver = partial(result.set_result, work(turn))
             except BaseException as failure:  # noqa: BLE001 - whatever it is, the asker's request must end
                 error = failure if isinstance(failure, Exception) else EngineError()
+                deliver = partial(result.set_exception, error)
             # No rows were read, so the outcome cannot depend on them, and needs no slot.
             if turn.charged_at is None:
                 turn.end("done")
-            if turn.ended_from_outside:  # what is said then, and when, is decided
-                return
-            with suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(deliver, result, error)
+            if not turn.ended_from_outside:  # else what is said then, and when, is decided
+                deliver()
 
+        done = asyncio.wrap_future(result)
         threading.Thread(target=compute, name="hush-question", daemon=True).start()
-        ended = loop.create_task(self._end(turn, begun))
+        ended = asyncio.create_task(self._end(turn, begun))
         either: set[asyncio.Future[Any]] = {done, ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if done.done():
@@ -395,7 +380,7 @@ class Questions:
                 slot = min(max(turn.first, 2 * slot) if turn.first else slot + _LOOK, self._limit)
                 while moment < slot and not outcome:
                     # Between slots only cancels count: nothing may depend on whether the result is ready.
-                    moment = min(moment + max(self._tick, _LOOK), slot)
+                    moment = min(moment + max(turn.tick, _LOOK), slot)
                     await asyncio.sleep(max(0.0, turn.charged_at + moment - time.monotonic()))
                     outcome = self._outcome(turn, moment, at_slot=moment == slot)
             if moment > turn.first > 0 and outcome != "cancelled":
@@ -454,7 +439,7 @@ class Questions:
                 if not started.done():
                     started.set_exception(CancelledError(charged=False))
             # `start` refuses as long as the same person has a question at work on any worker.
-            elif len(self._running) < self._at_once and self._tickets.start(turn.ticket, limit=self._limit):
+            elif len(self._running) < self._settings.at_once and self._tickets.start(turn.ticket, limit=self._limit):
                 self._waiting.remove((turn, started))
                 self._running.add(turn.ticket)
                 if not started.done():

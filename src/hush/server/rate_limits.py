@@ -104,10 +104,7 @@ class ConnectionLimit:
 
     def leave(self, address: str) -> None:
         """Stop counting a connection."""
-        block = address_block(address)
-        self._open[block] -= 1
-        if self._open[block] <= 0:
-            del self._open[block]
+        self._open -= Counter([address_block(address)])  # which keeps no zeros
 
 
 def address_block(address: str) -> str:

@@ -26,6 +26,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ from hush.curator.data_sets import OpenDataSet, open_data_set, refuse_sharing
 from hush.curator.explanation import Explanation
 from hush.curator.session import AnalystSession, Outlet
 from hush.engines.protocol import DEFAULT_ROWS
-from hush.ledger import Actor, Ledger, OwnerAct, ParkedQuestion
+from hush.ledger import Actor, OwnerAct, ParkedQuestion
 from hush.ledger.budgets import Spending
 from hush.ledger.entries import label
 from hush.ledger.errors import LedgerFullError
@@ -72,18 +73,20 @@ class OpenPolicy:
         refuse_sharing(self.policy)
         self.ledger, self.made = ledger_or_stand_in(self.policy, self.policy.data)
         if settings.quota:
-            places = [
-                Path(path).resolve() for path in (ledger_of(self.policy), settings.people) if not in_database(path)
-            ]
-            self.ledger.limit_room(partial(_check_room, places, parse_size(settings.quota, "quota")))
+            quota, places = parse_size(settings.quota, "quota"), (ledger_of(self.policy), settings.people)
+            files = [Path(place).resolve() for place in places if not in_database(place)]
+            self.ledger.limit_room(partial(_check_room, files, quota))
         self.data_sets: dict[str, OpenDataSet] = {}
-        self.close = weakref.finalize(self, _close, self.data_sets, self.ledger)
+        opened = ExitStack()
+        opened.callback(self.ledger.close)
+        self.close = weakref.finalize(self, opened.close)
         """Closes engines and ledger. It is called at the latest when nobody holds this object any more."""
         try:
             for name, data in self.policy.data.items():
-                self.data_sets[name] = open_data_set(
+                self.data_sets[name] = data_set = open_data_set(
                     self.policy, data, timeout=settings.limit, memory=settings.memory, threads=settings.threads or None
                 )
+                opened.callback(data_set.engine.close)
             self.load()
             if self.made:  # not recorded again where it is the one that was recorded last
                 self.ledger.record(OwnerAct(identity="policy", by="policy file", what="policy", detail=detail))
@@ -93,17 +96,14 @@ class OpenPolicy:
 
     def load(self) -> None:
         """Read the files that were not read yet, and those that have changed."""
-        for data_set in self.data_sets.values():
+        for name, data_set in self.data_sets.items():
             for table, rows in data_set.engine.load().items():
                 declared = data_set.sizes.get(table, DEFAULT_ROWS)
                 if rows > declared and not data_set.schema.tables[table].public:
                     log.warning(
                         "table %s has more rows than the %d that the policy declares; when answers leave may then tell "
                         "something of the rows: write rows = … in [data.%s.tables.%s]",
-                        table,
-                        declared,
-                        data_set.schema.data,
-                        table,
+                        *(table, declared, name, table),
                     )
 
     def curator(self, person: Person, outlet: Outlet | None = None) -> Curator:
@@ -122,20 +122,14 @@ class OpenPolicy:
 
 def _check_room(places: Iterable[Path], quota: int) -> None:
     """Refuse a charge when ledger and people, with the files beside them of the same beginning, take the quota."""
-    files = [path for root in places for path in root.parent.glob(f"{root.name}*")]
-    files += [path for folder in files if folder.is_dir() for path in folder.rglob("*")]
+    beside = [path for place in places for path in place.parent.glob(f"{place.name}*")]
+    files = [path for root in beside for path in (root, *root.rglob("*"))]
     used = sum(path.stat().st_size for path in files if path.is_file())
     if used >= quota:
         raise LedgerFullError(
             f"Ledger, streams and people take {used:,} bytes of the disk, and the quota of this service is {quota:,}. "
             "Nothing was charged. The owner raises it: hush serve --quota."
         )
-
-
-def _close(data_sets: Mapping[str, OpenDataSet], ledger: Ledger) -> None:
-    for data_set in data_sets.values():
-        data_set.engine.close()
-    ledger.close()
 
 
 class CurrentPolicy:
@@ -235,20 +229,12 @@ class Service:
         self.people = People(settings.people, two_owners=settings.two_owners)
         self.failures = monitoring.FailureCounts(self.people)
         schema = (*questions.SCHEMA, *rate_limits.SCHEMA, *oidc.SCHEMA, *monitoring.SCHEMA)
-        self._shared = open_storage(settings.shared_state, schema, durable=False)
-        self.rates = RateLimits(self._shared)
-        self.queue = questions.QuestionQueue(self._shared)
-        self.flows = oidc.SignInFlows(self._shared)
+        self.shared = open_storage(settings.shared_state, schema, durable=False)
+        self.rates = RateLimits(self.shared)
+        self.queue = questions.QuestionQueue(self.shared)
         self.policy = CurrentPolicy(settings)
-        self.counters = monitoring.Counters(self._shared, tick=settings.tick)
-        self.questions = Questions(
-            self.queue,
-            tick=settings.tick,
-            limit=settings.limit,
-            at_once=settings.at_once,
-            queue=settings.queue,
-            each=settings.each,
-        )
+        self.counters = monitoring.Counters(self.shared, tick=settings.tick)
+        self.questions = Questions(self.queue, settings)
         self.oidc = oidc.OpenIdProvider(oidc.OidcSettings.read(settings.oidc)) if settings.oidc else None
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="hush-service")
         self.explaining: dict[str, asyncio.Semaphore] = {}
@@ -265,7 +251,7 @@ class Service:
         self.failures.write()
         self.policy.close()
         self.people.close()
-        self._shared.close()
+        self.shared.close()
 
     async def record_acts(self) -> None:
         """Write the waiting acts of owners into the ledger's chain, if there is a ledger."""
@@ -332,20 +318,13 @@ class PersonalService:
 
         return await self.with_policy(read)
 
-    async def explain(
-        self,
-        question: str,
-        parameters: Sequence[Any] | Mapping[str, Any] = (),
-        *,
-        epsilons: Sequence[Any] = (),
-        **terms: Any,
-    ) -> list[Explanation]:
+    async def explain(self, question: str, *, epsilons: Sequence[Any] = (), **terms: Any) -> list[Explanation]:
         """Return the price and error of a question, at several prices or on the given terms. Spends nothing."""
 
         def look(curator: Curator) -> list[Explanation]:
             if epsilons:
-                return curator.at_prices(question, parameters, epsilons=epsilons, **terms)
-            return [curator.explain(question, parameters, **terms)]
+                return curator.at_prices(question, epsilons=epsilons, **terms)
+            return [curator.explain(question, **terms)]
 
         return await self.for_nothing(Rate.EXPLANATIONS, look)
 
@@ -382,7 +361,7 @@ class PersonalService:
 
     async def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return an analyst's questions with their prices, newest first."""
-        return await self.with_curator(lambda curator: [asdict(charge) for charge in curator.history(limit)])
+        return list(map(asdict, await self.with_curator(lambda curator: curator.history(limit))))
 
     async def receipt(self, number: int) -> dict[str, Any]:
         """Return one charge of somebody's, with its place in the ledger."""
@@ -415,9 +394,7 @@ class PersonalService:
     async def request_budget(self, *, epsilon: Any, reason: str, data: str | None) -> dict[str, Any]:
         """Ask the owner for a larger budget."""
         self.check_rate(Rate.REQUESTS)
-        return await self.with_curator(
-            lambda curator: asdict(curator.request(epsilon=epsilon, reason=reason, data=data))
-        )
+        return asdict(await self.with_curator(partial(Curator.request, epsilon=epsilon, reason=reason, data=data)))
 
     async def decide(self, number: int, *, approve: bool, reason: str) -> dict[str, Any]:
         """Approve or decline a request, as an owner. More budget is also written into the policy."""
@@ -446,10 +423,6 @@ class PersonalService:
             raise SecondOwnerError
 
     # questions under way, tokens, sessions
-
-    def places(self) -> list[dict[str, Any]]:
-        """Return the positions of a person's questions in the queue."""
-        return [asdict(position) for position in self.service.queue.positions(self.name)]
 
     def cancel(self, request: str) -> None:
         """End a question of somebody's own."""

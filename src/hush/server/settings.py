@@ -119,4 +119,4 @@ def _failure(kind: storage.Kind, place: str, error: Exception) -> Exception:
     if kind == "conflict":
         return storage.ConflictError()
     log.warning("the state of the service at %s cannot be reached: %s", place, type(error).__name__)
-    return StorageError(place, type(error).__name__)
+    return StorageError()

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from hush.core import HushError, InvalidValueError
+from hush.core import HushError
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.declared_streams import (
@@ -39,9 +39,10 @@ from hush.curator.streams import StreamRelease, own_views
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Release, Role
 from hush.ledger.entries import now
-from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod
+from hush.ledger.streams import StreamDeclaration, StreamPeriod
+from hush.policy.file import Policy
 from hush.policy.ledger import streams_of
-from hush.policy.streams import unknown_reader
+from hush.policy.streams import declared as stated
 from hush.server import schemas
 from hush.server.api import ANSWERS, FORMS, chosen_form, written
 from hush.server.errors import NoPolicyError, SignInError, UnknownPlaceError
@@ -163,9 +164,8 @@ async def explain(visit: Visit, body: schemas.Body) -> dict[str, Any]:
 async def create(visit: Visit, body: schemas.Body) -> dict[str, Any]:
     """Begin totals, and pay."""
     terms = body.given()
-    view = await visit.at_work(
-        terms.pop("request", None), lambda curator, name: curator.stream.create(**terms, request=name).view
-    )
+    request = terms.pop("request", None)
+    view = await visit.at_work(request, lambda curator, name: curator.stream.create(**terms, request=name).view)
     return view.to_json()
 
 
@@ -197,18 +197,20 @@ async def stop_own(visit: Visit) -> None:
 # declared streams, for owners
 
 
-async def explained(visit: Visit, declaration: StreamDeclaration) -> DeclarationExplanation:
+async def explained(visit: Visit, terms: Mapping[str, Any]) -> DeclarationExplanation:
     """Return the price of a declared stream. Sets nothing aside."""
-    return await visit.with_policy(lambda opened: Publisher(opened.data_sets, opened.ledger).explain(declaration))
+    return await visit.with_policy(
+        lambda opened: Publisher(opened.data_sets, opened.ledger).explain(_declaration(opened.policy, terms))
+    )
 
 
-async def declared(visit: Visit, declaration: StreamDeclaration) -> StreamView:
+async def declared(visit: Visit, terms: Mapping[str, Any]) -> StreamView:
     """Declare a stream, and set its price aside."""
 
     def declare(opened: OpenPolicy) -> StreamView:
         opened.ledger.check_made()
         publisher = Publisher(opened.data_sets, opened.ledger)
-        declared_stream = publisher.declare(declaration, actor=Actor.owner(visit.name))
+        declared_stream = publisher.declare(_declaration(opened.policy, terms), actor=Actor.owner(visit.name))
         return StreamView.of(declared_stream, publisher.streams.periods(declared_stream))
 
     return await visit.with_policy(declare)
@@ -221,32 +223,23 @@ async def stopped(visit: Visit, name: str, reason: str) -> None:
     )
 
 
-async def declaration_of(visit: Visit, terms: Mapping[str, Any]) -> StreamDeclaration:
+def _declaration(policy: Policy, terms: Mapping[str, Any]) -> StreamDeclaration:
     """Return the declaration in the fields of a form or a body."""
-    policy = await visit.with_policy(lambda opened: opened.policy)
-    names, readers = list(policy.data), terms["readers"]
-    data = terms.get("data") or (names[0] if len(names) == 1 else "")
-    if data not in names:
-        raise UnknownPlaceError(f"Say which data set it is about: one of {', '.join(names)}.")
-    if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
-        raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {data}, or analysts, or public")
-    schedule = Schedule(first=terms["first"], every=terms["every"], slots=terms["releases"])
-    plain = {name: terms[name] for name in terms.keys() - {"data", "first", "every", "releases", "readers"}}
-    readers = readers if isinstance(readers, str) else tuple(readers)
-    return StreamDeclaration(data=data, schedule=schedule, readers=readers, **plain)
+    late = "make" if terms["late"] else "skip"
+    words = {**terms, "sql": terms["question"], "late": late}
+    return stated(terms["name"], words, list(policy.data), policy.analysts)
 
 
 @ROUTES.api("POST /streams/declared/explain", OWNER, "DeclarationExplained", schemas.DeclarationBody)
 async def explain_declaration(visit: Visit, body: schemas.DeclarationBody) -> dict[str, Any]:
     """Price of a declared stream."""
-    return (await explained(visit, await declaration_of(visit, body.model_dump()))).to_json()
+    return (await explained(visit, body.model_dump())).to_json()
 
 
 @ROUTES.api("POST /streams/declared", OWNER, "Stream", schemas.DeclarationBody, status=201)
 async def declare(visit: Visit, body: schemas.DeclarationBody) -> dict[str, Any]:
     """Declare a stream."""
-    view = await declared(visit, await declaration_of(visit, body.model_dump()))
-    return view.to_json()
+    return (await declared(visit, body.model_dump())).to_json()
 
 
 @ROUTES.api("DELETE /streams/declared/{name}", OWNER, query=(("reason", {"type": "string", "maxLength": 2000}),))

@@ -29,7 +29,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -37,6 +37,7 @@ from typing import Any, Literal, NamedTuple
 from hush.core import HushError
 
 Row = tuple[Any, ...]
+_BATCH = 1000
 Kind = Literal["busy", "conflict", "damaged", "unavailable"]
 """Why a statement failed: somebody else holds the lock, a row breaks a rule of its table (a key that is taken), the
 tables are not what they should be, or the disk or the server failed."""
@@ -88,16 +89,36 @@ class Storage(ABC):
         self.mutex = threading.RLock()
 
     @abstractmethod
+    def _translated(self) -> AbstractContextManager[None]:
+        """Raise `Options.failure` for the errors of the driver."""
+
+    @abstractmethod
+    def _run(self, statement: str, values: tuple[Any, ...]) -> Any:
+        """Run a statement, and return its cursor."""
+
+    @abstractmethod
+    def _open_cursor(self, statement: str, values: tuple[Any, ...]) -> AbstractContextManager[Any]:
+        """Run a query, with a cursor that does not hold all its rows."""
+
     def rows(self, statement: str, *values: Any) -> list[Row]:
         """Run a statement and return its rows."""
+        with self.mutex, self._translated():
+            return list(self._run(statement, values).fetchall())
 
-    @abstractmethod
     def change(self, statement: str, *values: Any) -> int:
-        """Run a statement and return the number of rows it changed."""
+        """Run a statement and return the number of rows it changed; alone it is a transaction of its own."""
+        with self.mutex, self._translated():
+            return int(self._run(statement, values).rowcount)
 
-    @abstractmethod
     def stream(self, statement: str, *values: Any) -> Generator[Row]:
         """Run a query and yield its rows without holding them all."""
+        with self._open_cursor(statement, values) as cursor:
+            while True:
+                with self._translated():
+                    rows = cursor.fetchmany(_BATCH)
+                if not rows:
+                    return
+                yield from rows
 
     @abstractmethod
     def begin(self) -> None:
@@ -116,12 +137,12 @@ class Storage(ABC):
         """Close the connection; never fails."""
 
     @abstractmethod
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; none where there is no such table."""
+
     def has_table(self, name: str) -> bool:
         """Return whether a table is there."""
-
-    @abstractmethod
-    def has_column(self, table: str, name: str) -> bool:
-        """Return whether a table has a column."""
+        return bool(self.columns(name))
 
     @abstractmethod
     def ready(self) -> None:

@@ -11,7 +11,7 @@ during a commit nobody knows whether it happened: that is an error, and the call
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +20,6 @@ from hush.storage import Options, Row, Storage, without_password
 
 if TYPE_CHECKING:
     import psycopg
-
-_BATCH = 2000
 
 
 def driver() -> Any:
@@ -96,32 +94,20 @@ class PostgreSQLStorage(Storage):
     def _run(self, statement: str, values: tuple[Any, ...]) -> Any:
         """Run a statement; where the connection turns out to be broken before a transaction, on a new one."""
         text = cast("Any", statement.replace("?", "%s"))
-        with self.mutex, self._translated():
-            try:
-                return self._connection.execute(text, values)
-            except self._psycopg.OperationalError:
-                if self._in_transaction or not self._connection.closed:
-                    raise
-            self.ready()
+        try:
             return self._connection.execute(text, values)
+        except self._psycopg.OperationalError:
+            if self._in_transaction or not self._connection.closed:
+                raise
+        self.ready()
+        return self._connection.execute(text, values)
 
-    def rows(self, statement: str, *values: Any) -> list[Row]:
-        return cast("list[Row]", self._run(statement, values).fetchall())
-
-    def change(self, statement: str, *values: Any) -> int:
-        return int(self._run(statement, values).rowcount)
-
-    def stream(self, statement: str, *values: Any) -> Generator[Row]:
-        text = cast("Any", statement.replace("?", "%s"))
+    @contextmanager
+    def _open_cursor(self, statement: str, values: tuple[Any, ...]) -> Iterator[Any]:
         with self._connection.transaction(), self._connection.cursor(name="hush_stream") as cursor:
             with self._translated():
-                cursor.execute(text, values)
-            while True:
-                with self._translated():
-                    rows = cursor.fetchmany(_BATCH)
-                if not rows:
-                    return
-                yield from rows
+                cursor.execute(cast("Any", statement.replace("?", "%s")), values)
+            yield cursor
 
     def begin(self) -> None:
         """Begin a transaction, and queue on the lock."""
@@ -141,9 +127,10 @@ class PostgreSQLStorage(Storage):
 
     def commit(self) -> None:
         # A transaction in which something failed answers COMMIT with a rollback, and no error.
-        if self._run("COMMIT", ()).statusmessage != "COMMIT":
-            error = RuntimeError("the server did not commit")
-            raise self.options.failure("unavailable", self.place, error)
+        with self.mutex, self._translated():
+            status = self._run("COMMIT", ()).statusmessage
+        if status != "COMMIT":
+            raise self.options.failure("unavailable", self.place, RuntimeError("the server did not commit"))
         self._in_transaction = False
 
     def rollback(self) -> None:
@@ -158,18 +145,15 @@ class PostgreSQLStorage(Storage):
                 with suppress(self._psycopg.Error):
                     self._connection.close()
 
-    def has_table(self, name: str) -> bool:
-        """Return whether a table is there.
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns.
 
         The catalogue itself is read. ``to_regclass`` answers from what a session remembers, and within a transaction
         that waited for the lock a session still remembers that there was nothing.
         """
-        visible = "relname = ? AND pg_catalog.pg_table_is_visible(oid)"
-        return self.rows(f"SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE {visible})", name)[0][0] is True  # noqa: S608
-
-    def has_column(self, table: str, name: str) -> bool:
-        of_table = "table_schema = current_schema() AND table_name = ? AND column_name = ?"
-        return bool(self.rows(f"SELECT 1 FROM information_schema.columns WHERE {of_table}", table, name))  # noqa: S608
+        of_table = "pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON a.attrelid = c.oid"
+        visible = "c.relname = ? AND pg_catalog.pg_table_is_visible(c.oid) AND a.attnum > 0 AND NOT a.attisdropped"
+        return {row[0] for row in self.rows(f"SELECT a.attname FROM {of_table} WHERE {visible}", table)}  # noqa: S608
 
 
 def loader(convert: Callable[[bytes], Any]) -> Any:

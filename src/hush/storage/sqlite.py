@@ -22,16 +22,15 @@ import shutil
 import sqlite3
 import time
 import weakref
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hush.storage import Kind, Options, Row, Storage, sync_directory
+from hush.storage import Kind, Options, Storage, sync_directory
 
 _PAUSE = 0.01
-_BATCH = 1000
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _FAILED = {
     sqlite3.SQLITE_FULL,
@@ -137,27 +136,12 @@ class SQLiteStorage(Storage):
                 kind = "unavailable"
             raise self.options.failure(kind, self.place, error) from error
 
-    def rows(self, statement: str, *values: Any) -> list[Row]:
-        with self.mutex, self._translated():
-            return self._connection.execute(statement, values).fetchall()
+    def _run(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
 
-    def change(self, statement: str, *values: Any) -> int:
-        with self.mutex, self._translated():
-            return self._connection.execute(statement, values).rowcount
-
-    def stream(self, statement: str, *values: Any) -> Generator[Row]:
+    def _open_cursor(self, statement: str, values: tuple[Any, ...]) -> closing[sqlite3.Cursor]:
         with self._translated():
-            cursor = self._connection.execute(statement, values)
-        try:
-            while True:
-                with self._translated():
-                    rows = cursor.fetchmany(_BATCH)
-                if not rows:
-                    return
-                yield from rows
-        finally:  # also when the reader stops early
-            with suppress(sqlite3.Error):
-                cursor.close()
+            return closing(self._run(statement, values))
 
     def begin(self) -> None:
         self.change("BEGIN IMMEDIATE")
@@ -175,11 +159,11 @@ class SQLiteStorage(Storage):
         with self.mutex:
             self._end()
 
-    def has_table(self, name: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name))
-
-    def has_column(self, table: str, name: str) -> bool:
-        return bool(self.rows("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", table, name))
+    def columns(self, table: str) -> set[str]:
+        # Cast to a blob, since a store that reads its texts as bytes would else return them.
+        return {
+            bytes(row[0]).decode() for row in self.rows("SELECT CAST(name AS BLOB) FROM pragma_table_info(?)", table)
+        }
 
 
 def _let_go(connection: sqlite3.Connection, pid: int) -> None:

@@ -300,7 +300,7 @@ def test_texts_are_read_by_one_grammar(postgresql: str, value: str, to: str, res
         (POSTGRESQL.quotient("-7", "2"), -3),
         (POSTGRESQL.cast("FLOAT8 '9007199254740994'", "HUGEINT", "DOUBLE"), 9007199254740994),
         (POSTGRESQL.date_diff("DATE '2020-01-31'", "DATE '2020-02-01'", unit="month"), 1),
-        (POSTGRESQL.date_part("DATE '2021-01-03'", part="dayofweek"), 0),
+        (POSTGRESQL.call("dayofweek", ["DATE '2021-01-03'"]), 0),
         (POSTGRESQL.moved("TIMESTAMP '0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
     ],
 )

@@ -353,7 +353,7 @@ PIECES = [
     (SPARK.date_diff("DATE'2021-01-03'", "DATE'2021-01-04'", unit="week"), 0),
     (SPARK.date_diff("DATE'2021-01-10'", "DATE'2021-01-03'", unit="week"), -1),
     (SPARK.rounded("1e308D", 1), 1e308),
-    (SPARK.date_part("DATE'2021-01-03'", part="dayofweek"), 0),
+    (SPARK.call("dayofweek", ["DATE'2021-01-03'"]), 0),
     (SPARK.moved("TIMESTAMP_NTZ'0001-01-01'", months=-12 * 9000, days=0, microseconds=0), None),
     (SPARK.try_cast("DATE_ADD(DATE'1970-01-01', 200000000)", "TIMESTAMP", "DATE"), None),
     (SPARK.text("${spark.app.name} it's \\ \\u0027"), "${spark.app.name} it's \\ \\u0027"),

@@ -53,7 +53,7 @@ def test_nobody_has_two_questions_at_work(place: str) -> None:
     assert here.start(first, limit=30)
     assert not here.start(second, limit=30)
     assert there.start(third, limit=30)
-    assert [(position.request, position.running, position.ahead) for position in here.positions("alice")] == [
+    assert [(position["request"], position["running"], position["ahead"]) for position in here.positions("alice")] == [
         ("a", True, 0),
         ("b", False, 0),
     ]

@@ -26,6 +26,7 @@ from hush.ledger import (
     Parked,
     Repeat,
     backup,
+    chain,
     charging,
     requests,
 )
@@ -45,7 +46,7 @@ def moment(day: int) -> str:
 
 
 def set_clock(patch: pytest.MonkeyPatch, when: str) -> None:
-    for module in (backup, charging, requests, ledger_module):
+    for module in (backup, chain, charging, ledger_module):
         patch.setattr(module, "now", lambda: when)
 
 

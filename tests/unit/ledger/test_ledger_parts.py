@@ -127,13 +127,12 @@ def test_no_slot_is_overwritten_before_the_other_is_on_the_disk(tmp_path, monkey
     put, force = os.pwrite, anchor_file.sync_file
     monkeypatch.setattr(os, "pwrite", lambda *arguments: calls.append("write") or put(*arguments))
     monkeypatch.setattr(anchor_file, "sync_file", lambda file: calls.append("force") or force(file))
-    first._slowness = 0.0  # a quick disk: nothing is forced until finish()
-    finish = first.begin(mark(2))
+    descriptor = first._put(mark(2))
     assert calls == ["write"]  # its own earlier mark is on the disk for certain
     assert second.read() == mark(2)
     second.write(mark(3))
     assert calls == ["write", "force", "write", "force"]
-    finish()
+    first._force(descriptor)
     assert FileAnchor(path).read() == mark(3)
 
 

@@ -21,8 +21,8 @@ from hush.server import middleware, table
 from hush.server.auth.people import People
 from hush.server.errors import BadRequestError
 from hush.server.middleware import MOST_BYTES, _limited
+from hush.server.questions import QuestionQueue
 from hush.server.rate_limits import ConnectionLimit
-from hush.server.service import PersonalService
 from hush.server.settings import ServiceSettings
 
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
@@ -54,7 +54,7 @@ def test_every_route_and_status_has_the_headers(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("Bergen")
 
-    monkeypatch.setattr(PersonalService, "places", broken)
+    monkeypatch.setattr(QuestionQueue, "positions", broken)
     told = browser.get("/api/v1/questions", headers=alice)
     check(told.headers)
     assert (told.status_code, told.json()["code"]) == (500, "internal")

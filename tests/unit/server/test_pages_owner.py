@@ -120,7 +120,7 @@ def test_a_messy_file_is_read_as_the_owner_says(tmp_path: Path) -> None:
     with pytest.raises(HushError, match="not in the encoding"):
         _saved(served(Path(place)), text, ledger=True)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["visits.csv"]
-    tables = read_columns(place, "visits.csv", {"encoding": "windows-1252"})
+    tables = read_columns(place, "visits.csv", encoding="windows-1252")
     text = drafted(tables, answers(**said, dates="31.12.2024"))
     assert _findings(place, text) == {"mistakes": [], "better": {}, "proposed": [], "unread": []}
     _saved(served(Path(place)), text, ledger=True)

@@ -312,7 +312,7 @@ def test_an_unforeseen_failure_ends_the_connection_alone(running, token, monkeyp
         raise ValueError("a secret of a row")
 
     with connect(running, token) as connection, connect(running, token) as other:
-        monkeypatch.setattr("hush.server.pgwire.connection.split", fail)
+        monkeypatch.setattr("hush.server.pgwire.statements.split", fail)
         with pytest.raises(psycopg.Error) as refused:
             connection.execute("SELECT 1", prepare=False)
         monkeypatch.undo()

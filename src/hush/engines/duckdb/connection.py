@@ -4,17 +4,7 @@ A connection is opened, the owner's sources are registered, and then it is close
 no files but the registered ones, no settings, no Python variables. Memory and threads are limited, what does not fit
 spills into a private directory, and every failure becomes the one public text of `EngineError`.
 
-**Statements that are too slow** are interrupted by one thread for all (`Watchdog`): starting one each takes as long as
-planning.
-
->>> import time
->>> dog, late = Watchdog(0.01), []
->>> with dog.watching(lambda: late.append("interrupted")):
-...     time.sleep(0.2)
->>> with dog.watching(lambda: late.append("not this one")):
-...     pass
->>> dog.close(); late
-['interrupted']
+**Statements that are too slow** are interrupted by a timer.
 
 **Statements that the engine is known to understand**, whatever numbers stand in them. Before a question is charged, the
 engine resolves its statements, so that what it cannot express costs nothing. That takes as long as a good part of
@@ -36,7 +26,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -48,17 +37,16 @@ import numpy.typing as npt
 
 from hush.core.storage import parse_size
 from hush.core.work import interrupting
-from hush.engines.duckdb.cache import BoundedTables, Cache
+from hush.engines.duckdb.cache import BoundedTables, Cache, Demand
 from hush.engines.duckdb.files import OpenSources
 from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Choose, Exact, Pace
-from hush.engines.sql.bounding import StoredRows
 from hush.engines.sql.dialect import DUCKDB, SHAPE
 from hush.engines.sql.keys import Lists
 from hush.engines.sql.nodes import Select, Star, TableName, call, column, columns_of, count, integer, select
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, render, text_of
-from hush.engines.sql.statements import ROW_COUNT, Columns, ReleasedStatement, Row, Statements
+from hush.engines.sql.statements import ROW_COUNT, Row, Statements
 from hush.engines.sql_engine import PreparedRows, SqlConnection
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
@@ -85,7 +73,7 @@ class DuckDBConnection(SqlConnection):
     def __init__(self, sources: OpenSources, timeout: float | None, cache: str) -> None:
         self._limit = parse_size(cache)
         self._opened = sources
-        self._watchdog = Watchdog(timeout)
+        self._timeout = timeout
         self._sources = sources.sources
         self._lock = threading.Lock()
         self._loaded = False
@@ -152,19 +140,16 @@ class DuckDBConnection(SqlConnection):
         statement = render(query, DUCKDB, limited=False)
         return self._cached([statement], Lists(), lambda: [self._run(statement, {})])[0]
 
-    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
+    def resolve(self, statements: Sequence[Statement], released: Statement | None = None) -> None:
         """Let the engine resolve statements without running them, and refuse before the charge those that it cannot.
 
         Statements of one shape are looked at once.
         """
         stamp, unmet = self.stamp(), dict[Hashable, str]()
-        queries = {statement.text: statement.query for statement in statements}
-        if released is not None:
-            queries[released.text] = released.query
-        for text, query in queries.items():
-            shape = ("shape", stamp, render(query, SHAPE).text)
+        for statement in (*statements, *([] if released is None else [released])):
+            shape = ("shape", stamp, render(statement.query, SHAPE).text)
             if self._cache.get(shape) is None:
-                unmet[shape] = text
+                unmet[shape] = statement.text
         if not unmet:
             return
         try:
@@ -179,9 +164,8 @@ class DuckDBConnection(SqlConnection):
         for key, text in unmet.items():
             self._cache.put(key, value=True, size=_CELL + len(text))
 
-    def compute(self, statement: ReleasedStatement, keys: Columns, aggregates: Columns) -> list[Row]:
-        with self._begin() as session:
-            return session.execute(statement.text, statement.parameters(keys, aggregates))
+    def compute(self, released: Statement, parameters: Mapping[int, Any]) -> list[Row]:
+        return self._run(released, parameters)
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
         with self._begin() as session:
@@ -192,9 +176,8 @@ class DuckDBConnection(SqlConnection):
         """Return the exact integers of the groups with private keys that are wanted."""
         main, parameters = prepared.main, prepared.rows.lists.parameters
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        stored, demand = self._bounded.rows(prepared, self._catalogue, self.stamp())
+        over_stored, demand = self._over_stored_rows(prepared)
         with self._begin() as session:
-            over_stored = self._over_stored_rows(prepared, stored)
             _run_with_fallback(main, over_stored, partial(session.store, _GROUPS, parameters=parameters))
             row_count = call("sum", column(ROW_COUNT)) if ROW_COUNT in main.labels else integer(0)
             ((groups, rows),) = session.execute(text_of(select([count(), row_count], TableName(_GROUPS))))
@@ -224,9 +207,8 @@ class DuckDBConnection(SqlConnection):
         main, lists = prepared.main, prepared.rows.lists
 
         def computed() -> list[list[Row]]:
-            stored, demand = self._bounded.rows(prepared, self._catalogue, self.stamp())
+            over_stored, demand = self._over_stored_rows(prepared)
             with self._begin() as session:
-                over_stored = self._over_stored_rows(prepared, stored)
                 fetch = partial(session.fetch, parameters=lists.parameters)
                 results = [_run_with_fallback(statement, over_stored, fetch) for statement in prepared.statements]
                 if main is not None and ROW_COUNT in main.labels:
@@ -236,15 +218,14 @@ class DuckDBConnection(SqlConnection):
 
         return self._cached(prepared.statements, lists, computed)
 
-    def _over_stored_rows(self, prepared: Statements, stored: StoredRows | None) -> OverStoredRows:
+    def _over_stored_rows(self, prepared: Statements) -> tuple[OverStoredRows, Demand]:
         """Return, for each statement, one that computes the same from stored rows, if there are any."""
-        if stored is None:
-            return {}
-        try:
-            over_stored = prepared.over(stored)
-        except UnplannableError:  # longer than those for fresh rows, which are short enough
-            return {}
-        return {fresh.text: same for fresh, same in zip(prepared.statements, over_stored, strict=True)}
+        stored, demand = self._bounded.rows(prepared, self._catalogue, self.stamp())
+        with suppress(UnplannableError):  # longer than those for fresh rows, which are short enough
+            if stored is not None:
+                texts = [statement.text for statement in prepared.statements]
+                return dict(zip(texts, prepared.over(stored), strict=True)), demand
+        return {}, demand
 
     def stamp(self) -> Hashable:
         return tuple(
@@ -268,7 +249,7 @@ class DuckDBConnection(SqlConnection):
         return results
 
     def _begin(self) -> contextlib.closing[DuckDBSession]:
-        return contextlib.closing(DuckDBSession(self._connection, self._watchdog))
+        return contextlib.closing(DuckDBSession(self._connection, self._timeout))
 
     def _run(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         with self._begin() as session:
@@ -282,11 +263,10 @@ class DuckDBConnection(SqlConnection):
     def _drop(self, table: str) -> None:
         import duckdb
 
-        with contextlib.suppress(EngineError, duckdb.ConnectionException):  # closed: all tables are gone
+        with suppress(EngineError, duckdb.ConnectionException):  # closed: all tables are gone
             self.execute(DUCKDB.dropped(table))
 
     def close(self) -> None:
-        self._watchdog.close()
         self._opened.close()
 
 
@@ -310,30 +290,37 @@ def _run_with_fallback(
 class DuckDBSession:
     """Runs statements one after the other, on a connection that others use too.
 
-    Temporary tables, registered arrays and what is prepared are its own.
+    Temporary tables, registered arrays and what is prepared are its own. A statement may take ``timeout`` seconds.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, watchdog: Watchdog) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, timeout: float | None = None) -> None:
         self._cursor = connection.cursor()
-        self._watchdog = watchdog
+        self._timeout = timeout
 
     @contextmanager
     def _running(self, text: str) -> Iterator[None]:
+        # one that comes too late can meet the next statement of the same question alone
+        timer = threading.Timer(self._timeout or 0, self._cursor.interrupt)
+        timer.daemon = True
         try:
-            with self._watchdog.watching(self._cursor.interrupt), interrupting(self._cursor.interrupt):
+            if self._timeout:
+                timer.start()
+            with interrupting(self._cursor.interrupt):
                 yield
         except Exception as error:  # whatever it says may tell of a row  # noqa: BLE001
             log.debug("engine failure: %s\n%s", error, text)
             raise EngineError from None
+        finally:
+            timer.cancel()
 
-    def execute(self, text: str, parameters: list[list[Any]] | None = None) -> list[tuple[Any, ...]]:
+    def execute(self, text: str, parameters: list[Any] | None = None) -> list[Row]:
         """Run a statement, over lists as parameters, and return its rows."""
         with self._running(text):
             return self._cursor.execute(text, parameters).fetchall()
 
     def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         """Run a statement over the lists that are its parameters, and return its rows."""
-        return self.execute(statement.text, [parameters[number] for number in statement.parameters])
+        return self.execute(statement.text, statement.values(parameters))
 
     def store(self, table: str, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         """Store a statement's rows in a table of the session."""
@@ -342,8 +329,7 @@ class DuckDBSession:
     def columns(self, statement: Statement, parameters: Mapping[int, Any]) -> dict[str, Any]:
         """Run a statement and return its columns as arrays, masked where there are NULLs."""
         with self._running(statement.text):
-            lists = [parameters[number] for number in statement.parameters]
-            return self._cursor.execute(statement.text, lists).fetchnumpy()
+            return self._cursor.execute(statement.text, statement.values(parameters)).fetchnumpy()
 
     def register(self, name: str, columns: Mapping[str, npt.NDArray[np.int64]]) -> None:
         """Make arrays of one length a table of the session."""
@@ -353,50 +339,3 @@ class DuckDBSession:
     def close(self) -> None:
         """End it."""
         self._cursor.close()
-
-
-class Watchdog:
-    """Interrupts statements that run for longer than ``timeout`` seconds, or a little more; without one, none."""
-
-    def __init__(self, timeout: float | None) -> None:
-        self._timeout = timeout
-        self._lock = threading.Lock()
-        self._watched: dict[object, tuple[float, Callable[[], object]]] = {}
-        self._thread: threading.Thread | None = None
-        self._closed = threading.Event()
-
-    @contextmanager
-    def watching(self, interrupt: Callable[[], object]) -> Iterator[None]:
-        """Call ``interrupt`` if the context lasts too long."""
-        if not self._timeout:
-            yield
-            return
-        token = object()
-        with self._lock:
-            self._watched[token] = (time.monotonic() + self._timeout, interrupt)
-            # after a fork the thread is gone, though the object is still there
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._watch, args=[self._timeout], daemon=True)
-                self._thread.start()
-        try:
-            yield
-        finally:
-            with self._lock:
-                # it may be gone already, if it was interrupted
-                self._watched.pop(token, None)
-
-    def _watch(self, timeout: float) -> None:
-        while not self._closed.wait(timeout / _LOOKS):
-            with self._lock:
-                late = [token for token, (until, _) in self._watched.items() if until < time.monotonic()]
-                for token in late:
-                    with suppress(Exception):  # a connection that was closed meanwhile
-                        self._watched.pop(token)[1]()
-
-    def close(self) -> None:
-        """End the thread."""
-        self._closed.set()
-
-
-_LOOKS = 20
-"""How often the watchdog looks within the time of a statement."""

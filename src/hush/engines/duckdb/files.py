@@ -52,7 +52,7 @@ from hush.engines.sql.nodes import (
     TableName,
     call,
     column,
-    primitive,
+    null,
     select,
     text,
 )
@@ -107,7 +107,8 @@ class OpenSources:
         self.places = {table: f"table_{index}" for index, table in enumerate(self.sources)}
         self._bases: dict[Path, tuple[str, object]] = {}
         self._parquets: dict[str, tuple[object, From]] = {}
-        self._frames: set[str] = set()
+        self._zones: dict[str, Mapping[str, str]] = {}
+        """Frames that are registered, and the time zones that each gives its columns."""
         # a new directory, which goes with this object, or with the process
         spill = tempfile.mkdtemp(prefix="hush-spill-")
         self._scratch, self._clear = Path(spill), weakref.finalize(self, _remove, spill, os.getpid())
@@ -185,7 +186,7 @@ class OpenSources:
             types=schema.tables[table].columns,
             kept=kept_types(schema.tables[table], source),
         )
-        with reading((source.folder or source.file).name, source.size):
+        with reading((source.folder or source.file).name, sum(path.stat().st_size for path in source.every_file)):
             place = self.places[table]
             self.connection.execute("BEGIN")  # who asks meanwhile sees the rows of before, all of them
             try:
@@ -240,28 +241,29 @@ class OpenSources:
             if self._parquets.get(table, (None, None))[0] != stamp:
                 self._parquets[table] = stamp, _parquet(self.connection, source)
             return self._parquets[table][1]
-        if frame not in self._frames:
+        if frame not in self._zones:
+            zones: Mapping[str, str] = {}
             match source.format:
                 case "frame":
-                    rows = _arrow(source.frame)
+                    rows, zones = _arrow(source.frame)
                 case "arrow":
                     rows = _feather(source.file)
                 case "sqlite":
-                    inner, columns = sqlite_columns(source.file, source.table, table)
-                    rows = _all_text(sqlite_rows(source.file, inner, list(columns)))
+                    rows = _all_text(sqlite_rows(source.file, source.table, table))
                 case "json":
                     rows = _all_text(json_rows(source.file, declared or json_names(source.file)))
                 case _:
                     rows = _all_text(program_rows(source.file, source.format, source.table, table))
             self.connection.register(frame, rows)
-            self._frames.add(frame)
+            self._zones[frame] = zones
         return TableName(frame)
 
     def _made(self, table: str, schema: Schema) -> None:
         """Make a source readable under its name; refuse one that has other columns now."""
         source, place = self.sources[table], self.places[table]
         if source.lines:
-            self.connection.execute(DUCKDB.declared(place, self.types[table]))
+            cells = [null(of).alias(label) for label, of in self.types[table].items()]
+            self.connection.execute(DUCKDB.created("TABLE", place, text_of(select(cells).where(FALSE))))
             return
         frame = f"frame_{place}"
         try:
@@ -269,12 +271,11 @@ class OpenSources:
             if _types(self.connection, rows) != self.types[table]:
                 raise SourceError("the columns are others")
             # a frame is copied: it cannot change between a plan and its answer, and every thread sees it
-            kind = "TABLE" if frame in self._frames else "VIEW"
+            kind = "TABLE" if frame in self._zones else "VIEW"
             self.connection.execute(DUCKDB.created(f"OR REPLACE {kind}", place, text_of(rows)))
         finally:
-            if frame in self._frames:
+            if self._zones.pop(frame, None) is not None:
                 self.connection.unregister(frame)
-                self._frames.discard(frame)
 
     def _attached(self, table: str, source: Source) -> From:
         """Return a table of a DuckDB file, for reading only; the file is attached once, and again when it changes."""
@@ -297,14 +298,14 @@ class OpenSources:
         A table of a database may say otherwise (COLLATE NOCASE). Then 'smith' and 'SMITH' would be one key, shown as
         whichever was stored first, and one row would fall under both where both are listed.
         """
-        zones = _zones(source)
+        zones = self._zones.get(str(origin.place), {}) if isinstance(origin, TableName) else {}
         types = {} if table is None else table.columns
         columns: list[Scalar] = []
         for label, physical in _types(self.connection, select([EVERYTHING], origin)).items():
             cell: Scalar = column(label)
             timezone = source.timezone or zones.get(label)
             if physical == "VARCHAR" and source.format == "duckdb":
-                cell = primitive("collated", cell, by="binary")
+                cell = call("collated", cell)
             elif physical == "VARCHAR" and (source.untyped or source.format == "sqlite") and label in types:
                 cell = normalised(cell, source, types[label])
             elif physical == "TIMESTAMP WITH TIME ZONE" and timezone is not None:
@@ -325,19 +326,6 @@ def first_rows(source: Source, table: str, number: int) -> list[list[str]]:
         rows = replace(select([EVERYTHING], TableName(opened.places[table])), limit=number)
         fetched = opened.connection.execute(text_of(rows)).fetchall()
     return [["" if cell is None else str(cell) for cell in row] for row in fetched]
-
-
-def _zones(source: Source) -> Mapping[str, str]:
-    """Return the time zones that an Arrow or pandas frame gives its columns, where an engine knows them by name."""
-    if source.format != "frame":
-        return {}
-    try:
-        import pyarrow as pa
-
-        schema = _table(source.frame).schema
-    except (ImportError, ValueError, TypeError, OverflowError, pa.ArrowException):
-        return {}
-    return {field.name: field.type.tz for field in schema if pa.types.is_timestamp(field.type) and field.type.tz}
 
 
 def _types(connection: duckdb.DuckDBPyConnection, rows: Select) -> dict[str, str]:
@@ -397,12 +385,12 @@ def _mends_texts(connection: duckdb.DuckDBPyConnection) -> bool:
     return bool(connection.execute(_MENDS_TEXTS).fetchall()[0][0])
 
 
-def _arrow(frame: Any) -> Any:
-    """Return a frame as something DuckDB reads with fixed column types."""
+def _arrow(frame: Any) -> tuple[Any, Mapping[str, str]]:
+    """Return a frame as something DuckDB reads with fixed column types, and the time zones of its columns."""
     try:
         import pyarrow as pa
     except ImportError:
-        return frame
+        return frame, {}
     try:
         table = _table(frame)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -413,7 +401,8 @@ def _arrow(frame: Any) -> Any:
             table = table.set_column(index, field.name, table.column(index).cast(pa.float32()))
         elif pa.types.is_decimal256(field.type):
             raise SourceError(_UNREADABLE.format(f"column {field.name!r}", f"has the type {field.type}"))
-    return _distinct(table)
+    zones = {field.name: field.type.tz for field in table.schema if pa.types.is_timestamp(field.type) and field.type.tz}
+    return _distinct(table), zones
 
 
 _UNREADABLE = (

@@ -295,20 +295,6 @@ class Source:
             return {}
         return sqlite_columns(self.path, self.table, usual)[1]
 
-    @property
-    def size(self) -> float:
-        """How many bytes there are to read, of pandas' texts the pointers only; infinite if that cannot be told."""
-        try:
-            if self.path is not None:
-                return sum(path.stat().st_size for path in self.every_file)
-        except OSError:
-            return math.inf
-        if hasattr(self.frame, "nbytes"):  # of Arrow
-            return float(self.frame.nbytes)
-        if hasattr(self.frame, "estimated_size"):  # of Polars
-            return float(self.frame.estimated_size())
-        return float(self.frame.memory_usage(index=False).sum()) if hasattr(self.frame, "memory_usage") else math.inf
-
     def stamp(self) -> tuple[Any, ...]:
         """Return a value that changes with the file."""
         if self.path is None:
@@ -482,10 +468,11 @@ def sqlite_columns(path: Path, table: str | None, usual: str) -> tuple[str, dict
         return table, {name: str(kind) for name, kind in connection.execute(_SQLITE_COLUMNS, [table])}
 
 
-def sqlite_rows(path: Path, table: str, columns: Sequence[str]) -> Mapping[str, list[str | None]]:
+def sqlite_rows(path: Path, table: str | None, usual: str) -> Mapping[str, list[str | None]]:
     """Return all rows as columns of text."""
+    inner, columns = sqlite_columns(path, table, usual)
     # SQLite enforces no types: a column of numbers may hold texts, too
-    query = select([column(label).cast("TEXT") for label in columns], TableName(table))
+    query = select([column(label).cast("TEXT") for label in columns], TableName(inner))
     with sqlite_file(path) as connection:
         # by default Python raises for a text that is not UTF-8, and SQLite stores any bytes
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")

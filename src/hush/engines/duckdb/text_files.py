@@ -116,7 +116,7 @@ _RESERVED = re.compile(rb"[\x1d-\x1f]")
 _UNKNOWN = "\ufffd".encode()
 # a CR at the end of a block may be half of a CRLF, so it waits for what follows
 _FIRST_END = re.compile(rb"\n|\r\n|\r(?=.)", re.DOTALL)
-_QUOTED = re.compile(rb'"((?:[^"]++|"")*+)"')
+_QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')
 
 
 def utf8_blocks(path: Path, encoding: str = "utf-8", tally: Tally | None = None) -> Iterator[bytes]:
@@ -174,8 +174,9 @@ class CsvRewriter:
         """Whether a line break, or a carriage return, stands inside a field."""
         self._columns = columns
         self._separator = separator.encode()
+        mark = re.escape(self._separator)
+        self._field = re.compile(rb'(?:"((?:[^"]++|"")*+)"|([^%b\n]*))(%b|\r?\n|\r?\Z)' % (mark, mark))
         self._quotes = quotes
-
         # a row of one empty field would be a line without a character
         self._end = FIELD + b"\n" if columns == 1 else b"\n"
         self._share = max(64, LONG // columns)
@@ -260,76 +261,53 @@ class CsvRewriter:
         rows: list[bytes] = []
         start, size = 0, len(data)
         while start < size:
-            stop = _place(data, b"\n", start, size)
-            if stop == size and not final:
+            stop = data.find(b"\n", start)
+            if stop < 0 and not final:
                 break
+            stop = size if stop < 0 else stop
             line, following = data[start:stop], stop + 1
-            if not line or line == b"\r":
+            if line in {b"", b"\r"}:
                 start = following
                 continue
-            fields: list[bytes] | None = None
             if self._quotes and b'"' in line:
-                record = self._record(data, start, final=final)
+                fields, end = self._fields(data, start, final=final)
                 # its end may come with the next block; for one that is too large already nobody waits
-                if record is None and size - start <= RECORD:
+                if end < 0 and size - start <= RECORD:
                     break
-                fields, following = record or ([], 0)
-                spans = following > stop + 1
-                if following - start > RECORD + 1 or (spans and len(fields) != self._columns):
-                    fields = []
-                if not fields:
-                    following = stop + 1
-                    fields = self._of_line(line.removesuffix(b"\r"))
+                if fields and end - start <= RECORD + 1 and (end == following or len(fields) == self._columns):
+                    following = end
+                else:
+                    self.tally.broken += 1
+                    fields, _ = self._fields(line, 0, final=True, bare_quotes=True)
             else:
                 fields = line.removesuffix(b"\r").split(self._separator)
             rows.append(self._row(fields))
             start = following
         return b"".join(rows), min(start, size)
 
-    def _record(self, data: bytes, start: int, *, final: bool) -> tuple[list[bytes], int] | None:
-        """Return a record's fields and where the next begins; no fields if it is none, None if that lies further on."""
-        fields: list[bytes] = []
-        size = len(data)
-        while True:
-            if data.startswith(b'"', start):
-                quoted = _QUOTED.match(data, start)
-                if quoted is None:
-                    return ([], 0) if final else None
-                stop = quoted.end()
-                if not final and (stop == size or data[stop:] == b"\r"):
-                    return None  # what follows the quote is not there yet
-                fields.append(quoted.group(1).replace(b'""', b'"'))
-                if data.startswith((b"\r\n", b"\r"), stop) and data[stop + 1 : stop + 2] in {b"\n", b""}:
-                    stop += 1
-            else:
-                line_end = _place(data, b"\n", start, size)
-                stop = _place(data, self._separator, start, line_end)
-                if stop == size and not final:
-                    return None
-                field = data[start:stop]
-                fields.append(field.removesuffix(b"\r") if stop == line_end else field)
-            if stop >= size or data[stop] == 10:
-                return fields, stop + 1
-            if data[stop : stop + 1] != self._separator:
-                return [], 0
-            start = stop + 1
+    def _fields(self, data: bytes, start: int, *, final: bool, bare_quotes: bool = False) -> tuple[list[bytes], int]:
+        """Return a record's fields and where the next one begins: -1 if that lies further on.
 
-    def _of_line(self, line: bytes) -> list[bytes]:
-        """Return the fields of a line with an unpaired quote; a pair around a whole field still counts."""
-        self.tally.broken += 1
+        There are no fields if it is no record, since a quote opens a field that does not end: with ``bare_quotes`` that
+        quote is a character.
+        """
         fields: list[bytes] = []
-        start = 0
         while True:
-            quoted = _QUOTED.match(line, start)
-            if quoted is not None and line[quoted.end() : quoted.end() + 1] in {b"", self._separator}:
-                stop = quoted.end()
-                fields.append(quoted.group(1).replace(b'""', b'"'))
+            field = self._field.match(data, start)
+            assert field is not None  # noqa: S101 - any bytes are a bare field
+            quoted, bare, end = field.groups()
+            if quoted is None and not bare_quotes and data.startswith(b'"', start):
+                return [], 0 if final or _QUOTED.match(data, start) else -1
+            is_last = end != self._separator
+            if is_last and not final and not end.endswith(b"\n"):
+                return [], -1
+            if quoted is not None:
+                fields.append(quoted.replace(b'""', b'"'))
             else:
-                stop = _place(line, self._separator, start, len(line))
-                fields.append(line[start:stop])
-            if stop >= len(line):
-                return fields
-            start = stop + 1
+                fields.append(bare.removesuffix(b"\r") if is_last else bare)
+            if is_last:
+                return fields, field.end() + (not end.endswith(b"\n"))
+            start = field.end()
 
     def _row(self, fields: list[bytes]) -> bytes:
         self.tally.rows += 1
@@ -350,12 +328,6 @@ class CsvRewriter:
             self.breaks = True
             field = field.replace(b"\n", BREAK).replace(b"\r", RETURN)
         return field
-
-
-def _place(data: bytes, mark: bytes, start: int, end: int) -> int:
-    """Return where a mark is first; the end where it is not."""
-    place = data.find(mark, start, end)
-    return end if place < 0 else place
 
 
 _OFFSET = r":[0-9]{2}(\.[0-9]*)?\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?)\s*$"
@@ -552,7 +524,7 @@ def local(instant: Scalar, timezone: str) -> Scalar:
 
 def _in_calendar(instant: Scalar) -> Scalar:
     # a day or two within the calendar, so that clocks of all time zones are in it, too
-    first, last = (primitive("instant", at=f"{day} 00:00:00") for day in ("0001-01-03", "9999-12-30"))
+    first, last = (text(f"{day} 00:00:00+00").cast("TIMESTAMPTZ") for day in ("0001-01-03", "9999-12-30"))
     return instant.between(first, last)
 
 

@@ -41,7 +41,7 @@ from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.postgresql.dialect import POSTGRESQL
 from hush.engines.protocol import Pace
 from hush.engines.server import Rights, ServerConnection, StoredColumn
-from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
+from hush.engines.sql.nodes import From, Scalar, TableName, call, column
 from hush.engines.sql.render import Statement, plain
 from hush.engines.sql.statements import Row
 from hush.query.errors import UnplannableError
@@ -203,8 +203,7 @@ class PostgreSQLTransaction:
 
     def fetch(self, statement: Statement, parameters: Mapping[int, Any]) -> list[Row]:
         with self._running(statement.text):
-            values = [parameters[number] for number in statement.parameters]
-            return self._connection.execute(statement.text.encode(), values or None).fetchall()
+            return self._connection.execute(statement.text.encode(), statement.values(parameters) or None).fetchall()
 
     @contextmanager
     def _running(self, text: str) -> Iterator[None]:
@@ -224,7 +223,7 @@ class PostgreSQLTransaction:
         cursor = self._connection.cursor("hush_groups")
         try:
             with self._running(statement.text):
-                cursor.execute(statement.text.encode(), [parameters[number] for number in statement.parameters] or None)
+                cursor.execute(statement.text.encode(), statement.values(parameters) or None)
                 rows = cursor.fetchmany(size)
             while rows:
                 yield rows
@@ -338,18 +337,18 @@ def _column(name: str, type_: str, kind: str, modifier: int) -> StoredColumn:
     if type_ in _PLAIN:
         read = key = cell, _PLAIN[type_]
     elif type_ in _TEXTS or kind == "e":
-        read = key = primitive("stored_text", cell), "VARCHAR"
+        read = key = call("stored_text", cell), "VARCHAR"
     elif type_ == "timestamptz":
-        read = key = primitive("stored_instant", cell), "TIMESTAMP"
+        read = key = call("stored_instant", cell), "TIMESTAMP"
     elif type_ != "numeric":
         return StoredColumn(type_, None, None)
     else:
         # PostgreSQL packs both into the modifier, and adds 4; without a precision it is -1
         precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
         if modifier >= 4 and precision <= _WIDEST and scale <= precision:
-            read = key = primitive("stored_decimal", cell), f"DECIMAL({precision},{scale})"
+            read = key = call("stored_decimal", cell), f"DECIMAL({precision},{scale})"
         else:  # all digits of an identity count: as a float two units could become one
-            read, key = (primitive("stored_numeric", cell), "DOUBLE"), (primitive("stored_digits", cell), "VARCHAR")
+            read, key = (call("stored_numeric", cell), "DOUBLE"), (call("stored_digits", cell), "VARCHAR")
     return StoredColumn(type_, read, key)
 
 

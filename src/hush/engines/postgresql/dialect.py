@@ -78,7 +78,9 @@ _ALIKE = frozenset(
         *("ln", "sqrt"),
     }
 )
-_PARTS = {"dayofweek": "DOW", "dayofyear": "DOY"}
+_PARTS = {"dayofweek": "DOW", "dayofyear": "DOY"} | {
+    part: part.upper() for part in ("year", "quarter", "month", "day", "week", "hour", "minute", "second")
+}
 _NULLS = {"VARCHAR": "''", "BOOLEAN": "FALSE", "DATE": "DATE '1970-01-01'", "TIMESTAMP": "TIMESTAMP '1970-01-01'"}
 
 
@@ -123,6 +125,27 @@ _OTHERWISE = {
     "ends_with": "(RIGHT({0}, CHAR_LENGTH({1})) = {1})",
     "log10": "LOG({0})",
     "exp": f"CASE WHEN {{0}} < -708 THEN {number(0)} WHEN {{0}} <= 709 THEN EXP({{0}}) END",
+    # by those to the base 10, as DuckDB does: to the last bit
+    "log": "CASE WHEN {0} > 0 THEN LOG({1}) / NULLIF(LOG({0}), 0) END",
+    "isfinite": f"({{0}} > {number('-Infinity')} AND {{0}} < {number('Infinity')})",
+    "isnan": f"({{0}} = {number('NaN')})",  # which equals itself
+    "apart": "UNNEST(ARRAY[{0}])",  # a function that returns rows
+    "count_if": ServerDialect.otherwise["count_if"],
+    "row_id": ServerDialect.otherwise["row_id"],
+    "epoch_days": "({0} - DATE '1970-01-01')",
+    "epoch_us": "CAST(EXTRACT(EPOCH FROM {0}) * 1000000 AS bigint)",
+    **{function: f"CAST(FLOOR(EXTRACT({part} FROM {{0}})) AS bigint)" for function, part in _PARTS.items()},
+    # columns as tables store them: a text is compared by its bytes, an instant is what a clock in UTC shows, NaN is
+    # NULL, of a numeric that identifies a unit all digits count, and any other is a float, perhaps an infinity or 0
+    "stored_text": collated("CAST({0} AS text)"),
+    "stored_instant": "({0} AT TIME ZONE 'UTC')",
+    "stored_decimal": "NULLIF({0}, 'NaN')",
+    "stored_digits": collated("CAST(TRIM_SCALE({0}) AS text)"),
+    "stored_numeric": (
+        "CASE WHEN {0} = 'NaN' THEN NULL WHEN ABS({0}) < 1e-300 THEN FLOAT8 '0' "
+        "WHEN ABS({0}) < 1e300 THEN CAST({0} AS double precision) "
+        "WHEN {0} > 0 THEN FLOAT8 'Infinity' WHEN {0} < 0 THEN FLOAT8 '-Infinity' END"
+    ),
 }
 
 
@@ -234,10 +257,6 @@ class PostgreSQLDialect(ServerDialect):
 
     # numbers
 
-    def nan(self, value: str) -> str:
-        """Return whether a float is NaN, which equals itself."""
-        return f"({value} = FLOAT8 'NaN')"
-
     def rounded(self, value: str, digits: int | None = None) -> str:
         if digits:
             unit = number(10 ** abs(digits))
@@ -311,10 +330,6 @@ class PostgreSQLDialect(ServerDialect):
         tiny = f"WHEN ABS({base}) < {small} THEN {zero} " if number > 0 else ""
         return f"CASE {tiny}WHEN {inside} THEN POWER({base}, {exponent}) END"
 
-    def logarithm(self, base: str, value: str) -> str:
-        """Return a logarithm of a positive float by those to the base 10, as DuckDB does: to the last bit."""
-        return f"CASE WHEN {base} > 0 THEN LOG({value}) / NULLIF(LOG({base}), 0) END"
-
     # order, comparisons and statements
 
     def row_hash(self, *values: str, salt: int) -> str:
@@ -323,32 +338,6 @@ class PostgreSQLDialect(ServerDialect):
 
     def unit_number(self, unit: str, *, key: str) -> str:
         return f"CAST(CAST('x' || RIGHT(MD5({self.text(key)} || CAST({unit} AS text)), 16) AS bit(64)) AS bigint)"
-
-    # columns as tables store them
-
-    def stored_text(self, value: str) -> str:
-        """Return a stored text, compared by its bytes."""
-        return f'(CAST({value} AS text) COLLATE "C")'
-
-    def stored_instant(self, value: str) -> str:
-        """Return a stored instant as a clock in UTC shows it."""
-        return f"({value} AT TIME ZONE 'UTC')"
-
-    def stored_decimal(self, value: str) -> str:
-        """Return a stored decimal of known digits; NaN is NULL."""
-        return f"NULLIF({value}, 'NaN')"
-
-    def stored_digits(self, value: str) -> str:
-        """Return a stored numeric that identifies a unit: its digits, by which 7 and 7.0 are one."""
-        return f'(CAST(TRIM_SCALE({value}) AS text) COLLATE "C")'
-
-    def stored_numeric(self, value: str) -> str:
-        """Return any numeric as a float; one that is too large is infinite, and one that is too small 0."""
-        return (
-            f"CASE WHEN {value} = 'NaN' THEN NULL WHEN ABS({value}) < 1e-300 THEN FLOAT8 '0' "
-            f"WHEN ABS({value}) < 1e300 THEN CAST({value} AS double precision) "
-            f"WHEN {value} > 0 THEN FLOAT8 'Infinity' WHEN {value} < 0 THEN FLOAT8 '-Infinity' END"
-        )
 
     def unchanged(self, columns: Sequence[tuple[str, str, int, int]]) -> str:
         """Return the query that counts those columns that still have the type, by table, name, type and modifier."""
@@ -379,10 +368,6 @@ class PostgreSQLDialect(ServerDialect):
         # the second test tells NULL from a value that is equal to what stands for it
         return f"({equal} AND ({left} IS NULL) = ({right} IS NULL))"
 
-    def apart(self, value: str) -> str:
-        """Return a value made by a function that returns rows, which no condition is put through."""
-        return f"UNNEST(ARRAY[{value}])"
-
     # texts
 
     def like(self, value: str, *, pattern: str) -> str:
@@ -405,15 +390,6 @@ class PostgreSQLDialect(ServerDialect):
 
     def rearranged(self, value: str, *, to: str, parts: str, order: str) -> str:
         return f"CAST(REGEXP_REPLACE({value}, '^{parts}$', '{order}') AS {self.type_name(to)})"
-
-    def days(self, value: str) -> str:
-        return f"({value} - DATE '1970-01-01')"
-
-    def microseconds(self, value: str) -> str:
-        return f"CAST(EXTRACT(EPOCH FROM {value}) * 1000000 AS bigint)"
-
-    def date_part(self, value: str, *, part: str) -> str:
-        return f"CAST(FLOOR(EXTRACT({_PARTS.get(part, part.upper())} FROM {value})) AS bigint)"
 
     def formatted(self, value: str, *, pattern: str) -> str:
         moment = f"CAST({value} AS timestamp)"

@@ -68,10 +68,10 @@ from hush.engines.errors import EngineError, SourceError, log
 from hush.engines.protocol import Pace
 from hush.engines.server import Rights, ServerConnection, StoredColumn
 from hush.engines.spark.dialect import SAIL, SPARK, SparkDialect
-from hush.engines.sql.nodes import From, Scalar, TableName, column, primitive
+from hush.engines.sql.nodes import From, Scalar, TableName, call, column, primitive
 from hush.engines.sql.relations import Catalogue
 from hush.engines.sql.render import Statement, plain
-from hush.engines.sql.statements import ReleasedStatement, Row
+from hush.engines.sql.statements import Row
 from hush.query.errors import UnplannableError
 from hush.query.schema import Schema
 
@@ -527,7 +527,7 @@ def _column(name: str, type_: str, *, decoded: bool) -> StoredColumn:
     if type_ in _PLAIN:
         read = cell, _PLAIN[type_]
     elif type_ == "timestamp":
-        read = primitive("stored_instant", cell), "TIMESTAMP"
+        read = call("stored_instant", cell), "TIMESTAMP"
     elif type_.startswith(("string", "char", "varchar")):
         # a collation may call different texts equal, and units must stay apart
         plain = "collate" not in type_
@@ -729,7 +729,7 @@ class SparkTables(ServerConnection):
         ]
         return Rights(role=role, missing=tuple(f"{role} does not read {name}" for name in missing), complete=False)
 
-    def resolve(self, statements: Sequence[Statement], released: ReleasedStatement | None = None) -> None:
+    def resolve(self, statements: Sequence[Statement], released: Statement | None = None) -> None:
         """Resolve statements; in a new session if the old one was lost, since nothing is charged yet."""
         try:
             super().resolve(statements, released)

@@ -95,9 +95,9 @@ _ALIKE = frozenset(
     {
         *("coalesce", "count", "min", "max", "abs", "sqrt", "exp", "ln", "log10", "length", "contains", "replace"),
         *("left", "right", "lower", "upper", "least", "greatest", "dense_rank", "row_number", "rank", "lag", "lead"),
+        *("isnan", "log", "year", "quarter", "month", "day", "dayofyear", "hour", "minute", "second"),
     }
 )
-_PARTS = {"week": "WEEKOFYEAR"}
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$-&~#")
 _REPLACED = "\ufffd"
 _GROUP = "\\"
@@ -122,6 +122,15 @@ _OTHERWISE = {
     "trim": f"TRIM(BOTH '{UNICODE_SPACES}' FROM {{0}})",
     "ltrim": f"TRIM(LEADING '{UNICODE_SPACES}' FROM {{0}})",
     "rtrim": f"TRIM(TRAILING '{UNICODE_SPACES}' FROM {{0}})",
+    "isfinite": f"({{0}} > {number('-inf')} AND {{0}} < {number('inf')})",
+    "apart": "{0}",  # Spark does not put an expression in place of a column that is named twice
+    "count_if": ServerDialect.otherwise["count_if"],
+    "row_id": "MONOTONICALLY_INCREASING_ID()",  # ROW_NUMBER would bring all rows to one machine
+    "week": "WEEKOFYEAR({0})",
+    "dayofweek": "(DAYOFWEEK({0}) - 1)",  # Sunday is 1
+    "epoch_days": "UNIX_DATE({0})",
+    "epoch_us": "UNIX_MICROS(CAST({0} AS TIMESTAMP))",  # the session's time zone is UTC
+    "stored_instant": "CAST({0} AS TIMESTAMP_NTZ)",  # as a clock in UTC shows it
 }
 
 
@@ -278,10 +287,6 @@ class SparkDialect(ServerDialect):
         # less 2³¹, because 64 bits with a sign do not hold the product otherwise, and an overflow raises
         return f"(({high} - 2147483648) * 4294967296 + {low})"
 
-    def row_number(self) -> str:
-        """Return a number that needs no order; ROW_NUMBER would bring all rows to one machine."""
-        return "MONOTONICALLY_INCREASING_ID()"
-
     def ascending(self, value: str) -> str:
         """Return an order with NULLs last, where Spark has them first."""
         return f"{value} ASC NULLS LAST"
@@ -292,10 +297,6 @@ class SparkDialect(ServerDialect):
         return f"SELECT {cells} WHERE FALSE"
 
     # columns as tables store them
-
-    def stored_instant(self, value: str) -> str:
-        """Return a stored instant as a clock in UTC shows it."""
-        return f"CAST({value} AS TIMESTAMP_NTZ)"
 
     def stored_text(self, value: str, *, plain: bool) -> str:
         """Return a stored text as valid UTF-8, compared by its bytes."""
@@ -319,10 +320,6 @@ class SparkDialect(ServerDialect):
 
     def matches(self, left: str, right: str, *, form: str) -> str:  # noqa: ARG002
         return f"({left} <=> {right})"
-
-    def apart(self, value: str) -> str:
-        """Return the value itself: Spark does not put an expression in place of a column that is named twice."""
-        return value
 
     def once(self, label: str, query: str) -> str:
         """Return a query that WITH names; it is computed anew where it is named again, from the same rows."""
@@ -354,19 +351,6 @@ class SparkDialect(ServerDialect):
         iso = f"REGEXP_REPLACE({value}, {text(parts)}, {text(order.replace(_GROUP, '$'))})"
         return self.narrowed(iso, to)
 
-    def days(self, value: str) -> str:
-        return f"UNIX_DATE({value})"
-
-    def microseconds(self, value: str) -> str:
-        """Return a timestamp as microseconds since 1970; the session's time zone is UTC."""
-        return f"UNIX_MICROS(CAST({value} AS TIMESTAMP))"
-
-    def date_part(self, value: str, *, part: str) -> str:
-        """Return a part of a date or timestamp; Spark's Sunday is 1."""
-        if part == "dayofweek":
-            return f"(DAYOFWEEK({value}) - 1)"
-        return f"{_PARTS.get(part, part.upper())}({value})"
-
     def formatted(self, value: str, *, pattern: str) -> str:  # noqa: ARG002
         """Refuse formats: their marks have other meanings in Spark."""
         raise self.unsupported("STRFTIME", "use another function")
@@ -378,7 +362,7 @@ class SparkDialect(ServerDialect):
         """Return a timestamp plus months, then plus microseconds."""
         moved = f"({value} + INTERVAL '{months}' MONTH)" if months else value
         more = days * 86_400 * 10**6 + microseconds
-        return f"CAST(TIMESTAMP_MICROS({self.microseconds(moved)} + {more}) AS TIMESTAMP_NTZ)" if more else moved
+        return f"CAST(TIMESTAMP_MICROS({self.call('epoch_us', [moved])} + {more}) AS TIMESTAMP_NTZ)" if more else moved
 
 
 def atomic_expression(characters: Sequence[tuple[str, bool]], atomic: str = ">") -> str:
@@ -428,7 +412,7 @@ class SailDialect(SparkDialect):
         }
         if unit in starts:
             return f"CAST({starts[unit]} AS TIMESTAMP_NTZ)"
-        moment = self.microseconds(f"CAST({value} AS TIMESTAMP_NTZ)" if form == "DATE" else value)
+        moment = self.call("epoch_us", [f"CAST({value} AS TIMESTAMP_NTZ)" if form == "DATE" else value])
         length = {"hour": 3_600, "minute": 60, "second": 1}[unit] * 10**6
         return f"CAST(TIMESTAMP_MICROS({moment} - PMOD({moment}, {length})) AS TIMESTAMP_NTZ)"
 

@@ -73,6 +73,19 @@ class Dialect:
     """A longer statement is refused: to plan it may take more memory than there is."""
     wide_keys: ClassVar[bool] = True
     """Whether whole numbers beyond 64 bits may be keys."""
+    otherwise: ClassVar[Mapping[str, str]] = {
+        "apart": "UNNEST([{0}])",
+        "collated": '{0} COLLATE "binary"',
+        "count_if": "COUNT(*) FILTER(WHERE {0})",
+        "epoch_days": "DATE_DIFF('day', CAST('1970-01-01' AS DATE), {0})",
+        "row_id": "ROW_NUMBER() OVER ()",
+    }
+    """Functions that are not written NAME(arguments), with the places of their arguments.
+
+    Some are no functions of any engine: ``apart`` is a value as a column that no condition is put through
+    (`hush.engines.sql.relations`), ``collated`` a text that is compared by its bytes, ``row_id`` a number that tells
+    the rows of a SELECT apart, in any order, and ``epoch_days`` a date as days since 1970.
+    """
 
     # names, types and constants
 
@@ -127,15 +140,8 @@ class Dialect:
 
         An engine writes those that it knows to mean the same and that no argument makes fail, and refuses all others.
         """
-        return f"{function.upper()}({', '.join(arguments)})"
-
-    def finite(self, value: str) -> str:
-        """Return whether a float is neither NaN nor infinite."""
-        return f"ISFINITE({value})"
-
-    def nan(self, value: str) -> str:
-        """Return whether a float is NaN."""
-        return f"ISNAN({value})"
+        form = self.otherwise.get(function)
+        return f"{function.upper()}({', '.join(arguments)})" if form is None else form.format(*arguments)
 
     def rounded(self, value: str, digits: int | None = None) -> str:
         """Return a float rounded to whole numbers, or to digits after the point; ties go away from zero."""
@@ -159,10 +165,6 @@ class Dialect:
         """Return a quotient of whole numbers, truncated; the divisor is not 0. ``wide`` ones may be HUGEINT."""
         return f"({left} // {right})"
 
-    def remainder(self, left: str, right: str) -> str:
-        """Return the rest of a truncated division of whole numbers, with the sign of the dividend."""
-        return f"({left} % {right})"
-
     def total(self, value: str, *, wide: bool = False, narrow: bool = False) -> str:
         """Return the exact sum of whole numbers of 64 bits, or of ``wide`` ones; 64 bits hold a ``narrow`` sum."""
         return f"SUM({value})"
@@ -185,10 +187,6 @@ class Dialect:
         """Return a power of finite floats; ``number`` is the exponent, if the question writes it out."""
         return f"POW({base}, {exponent})"
 
-    def logarithm(self, base: str, value: str) -> str:
-        """Return a logarithm of a positive float."""
-        return f"LOG({base}, {value})"
-
     # order, comparisons and statements
 
     def row_hash(self, *values: str, salt: int) -> str:
@@ -198,10 +196,6 @@ class Dialect:
     def unit_number(self, unit: str, *, key: str) -> str:
         """Return a number of 64 bits that a unit has wherever it is read with the same key."""
         return f"MD5_NUMBER_LOWER(CONCAT({self.text(key)}, CAST({unit} AS VARCHAR)))"
-
-    def row_number(self) -> str:
-        """Return a number that tells the rows of a SELECT apart, in any order."""
-        return "ROW_NUMBER() OVER ()"
 
     def ascending(self, value: str) -> str:
         """Return a term of ORDER BY: ascending, NULLs last."""
@@ -219,23 +213,11 @@ class Dialect:
         """Return whether two values of a type are equal or both NULL, as a join can look it up."""
         return f"{left} IS NOT DISTINCT FROM {right}"
 
-    def count_if(self, condition: str) -> str:
-        """Return how often a condition holds."""
-        return f"COUNT(*) FILTER(WHERE {condition})"
-
-    def apart(self, value: str) -> str:
-        """Return a value as a column that no condition is put through (`hush.engines.sql.relations`)."""
-        return f"UNNEST([{value}])"
-
     def once(self, label: str, query: str) -> str:
         """Return a query that WITH names, and that is computed once."""
         return f"{label} AS MATERIALIZED ({query})"
 
     # texts
-
-    def byte_length(self, value: str) -> str:
-        """Return how many bytes a text has."""
-        return f"STRLEN({value})"
 
     def substring(self, value: str, *, start: int, size: int) -> str:
         """Return characters of a text from a place on, counted from 1, or from the end if it is negative."""
@@ -278,11 +260,6 @@ class Dialect:
         """Return the statement that adds the rows of another to a table."""
         return f"INSERT INTO {self.quoted(table)} {statement}"
 
-    def declared(self, table: str, types: Mapping[str, str]) -> str:
-        """Return the statement that makes an empty table."""
-        columns = ", ".join(f"{self.quoted(label)} {of}" for label, of in types.items())
-        return f"CREATE TABLE {self.quoted(table)} ({columns})"
-
     def explained(self, statement: str) -> str:
         """Return the statement that returns the plan of another as JSON."""
         return f"EXPLAIN (FORMAT JSON) {statement}"
@@ -301,32 +278,12 @@ class Dialect:
 
     # files and other databases, which DuckDB alone reads
 
-    def collated(self, value: str, *, by: str) -> str:
-        """Return a text that is compared in a given way."""
-        return f"{value} COLLATE {self.quoted(by)}"
-
     def struct(self, *values: str, labels: Sequence[str]) -> str:
         """Return a record."""
         cells = (f"{self.quoted(label)}: {value}" for label, value in zip(labels, values, strict=True))
         return f"{{{', '.join(cells)}}}"
 
-    def instant(self, *, at: str) -> str:
-        """Return a point in time, from a date and time in UTC."""
-        return f"TIMESTAMPTZ '{at}+00'"
-
     # dates and times
-
-    def days(self, value: str) -> str:
-        """Return a date as days since 1970."""
-        return f"DATE_DIFF('day', CAST('1970-01-01' AS DATE), {value})"
-
-    def microseconds(self, value: str) -> str:
-        """Return a timestamp as microseconds since 1970."""
-        return f"EPOCH_US({value})"
-
-    def date_part(self, value: str, *, part: str) -> str:
-        """Return year, quarter, month, day, dayofweek (Sunday is 0) or hour of a date or timestamp."""
-        return f"{part.upper()}({value})"
 
     def date_trunc(self, value: str, *, unit: str, form: str) -> str:
         """Return the start of a unit, from years to seconds; weeks begin on Mondays."""
@@ -361,8 +318,6 @@ class ServerDialect(Dialect):
     """The name of the engine in messages."""
     alike: ClassVar[frozenset[str]]
     """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
-    otherwise: ClassVar[Mapping[str, str]]
-    """Functions that are written in another way, with the places of their arguments."""
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
 
@@ -373,11 +328,9 @@ class ServerDialect(Dialect):
 
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """Return a call of a function that is known to mean the same."""
-        if function in self.alike:
-            return super().call(function, arguments)
-        if function not in self.otherwise:
+        if function not in self.alike and function not in self.otherwise:
             raise self.unsupported(function.upper(), "use another function")
-        return self.otherwise[function].format(*arguments)
+        return super().call(function, arguments)
 
     # Casts that give NULL where the engine's own would fail: one for each family of types that is cast, to each type.
     # None stands for a cast for which no guard is known.
@@ -469,14 +422,6 @@ class ServerDialect(Dialect):
         """Refuse regular expressions."""
         raise self.unsupported("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
 
-    def finite(self, value: str) -> str:
-        """Return whether a float is finite; NaN is larger than all."""
-        return f"({value} > {self.float_constant('-inf')} AND {value} < {self.float_constant('inf')})"
-
-    def byte_length(self, value: str) -> str:
-        """Return how many bytes a text has."""
-        return f"OCTET_LENGTH({value})"
-
     def substring(self, value: str, *, start: int, size: int) -> str:
         """Refuse places that are counted from the end."""
         if start < 0:
@@ -493,7 +438,7 @@ class ServerDialect(Dialect):
             return value
         first, last = -(years // 1) - 2, 10_001 - years // 1
         shifted = self.shifted(value, months, days, microseconds)
-        return f"CASE WHEN {self.date_part(value, part='year')} BETWEEN {first} AND {last} THEN {shifted} END"
+        return f"CASE WHEN {self.call('year', [value])} BETWEEN {first} AND {last} THEN {shifted} END"
 
     def shifted(self, value: str, months: int, days: int, microseconds: int) -> str:
         """Return a timestamp moved by an interval that is not 0 and ends near the calendar."""
@@ -502,7 +447,8 @@ class ServerDialect(Dialect):
     def date_diff(self, first: str, second: str, *, unit: str) -> str:
         """Return the difference of the numbers of two units; of dates in weeks, the whole weeks between them."""
         if unit == "week":
-            return self.quotient(f"({self.days(second)} - {self.days(first)})", "7")
+            days = [self.call("epoch_days", [moment]) for moment in (second, first)]
+            return self.quotient(f"({' - '.join(days)})", "7")
         return f"({self._unit_number(unit, second)} - {self._unit_number(unit, first)})"
 
     def _unit_number(self, unit: str, value: str) -> str:
@@ -510,15 +456,15 @@ class ServerDialect(Dialect):
         long = self.type_name("BIGINT")
         match unit:
             case "year":
-                return f"CAST({self.date_part(value, part='year')} AS {long})"
+                return f"CAST({self.call('year', [value])} AS {long})"
             case "quarter" | "month":
                 per_year = 4 if unit == "quarter" else 12
-                return f"({self._unit_number('year', value)} * {per_year} + {self.date_part(value, part=unit)})"
+                return f"({self._unit_number('year', value)} * {per_year} + {self.call(unit, [value])})"
             case "day":
-                return f"CAST({self.days(f'CAST({value} AS DATE)')} AS {long})"
+                return f"CAST({self.call('epoch_days', [f'CAST({value} AS DATE)'])} AS {long})"
         seconds = {"hour": 3600, "minute": 60, "second": 1}[unit]
         # made positive first: a quotient truncates towards zero, which before 1970 would be up
-        return self.quotient(f"({self.microseconds(value)} + {_LONG_AGO})", str(seconds * 10**6))
+        return self.quotient(f"({self.call('epoch_us', [value])} + {_LONG_AGO})", str(seconds * 10**6))
 
 
 UNICODE_SPACES = "".join(map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)))

@@ -151,7 +151,7 @@ def _forced(source: Scalar, physical: str, type_: Type, longest: int) -> Value:
             plain = source if physical == "VARCHAR" else source.try_cast("VARCHAR", physical)
             if type_.values is None:
                 # one without that many bytes is not looked at
-                short = primitive("byte_length", plain) <= longest
+                short = call("strlen", plain) <= longest
                 first = case((short, plain), otherwise=call("left", plain, integer(longest)))
                 return Value(first.costing(MADE * longest), SqlType.TEXT, most=longest)
             values = [text(value) for value in type_.values if isinstance(value, str)]
@@ -345,14 +345,14 @@ def _force_line(source: Scalar, physical: str, low: Fraction | None, high: Fract
         pairs.append((number.between(Double(low), Double(high)), number))
     # whole numbers and DECIMALs are never NaN, but a text may spell it
     if physical in FLOATS or (physical not in _WHOLE and not physical.startswith("DECIMAL")):
-        pairs.append((primitive("nan", number), NULL))
+        pairs.append((call("isnan", number), NULL))
     if low is not None:
         pairs.append((number < Double(low), Double(low)))
     if high is not None:
         pairs.append((number > Double(high), Double(high)))
     if pairs and not is_bounded:
         # after the bounds, so that an infinity is clamped on the side that has one
-        pairs.append((~primitive("finite", number), NULL))
+        pairs.append((~call("isfinite", number), NULL))
     # with both bounds nothing but NULL passes all tests
     return case(*pairs, otherwise=None if is_bounded else number) if pairs else number
 

@@ -207,7 +207,7 @@ def place(value: Value, axis: Axis) -> Scalar | None:
         inside: Scalar = value.sql.between(integer(first * p), integer(last * p))
         index = value.sql
         if p != 1:
-            inside = inside & value.sql.remainder(integer(p)).equals(integer(0))
+            inside = inside & (value.sql % p).equals(0)
             # exact where `inside` holds, so it does not matter how the engine rounds
             index = value.sql.quotient(integer(p))
     elif value.form is SqlType.DOUBLE and q <= 2**53 and greatest < 2**50 and greatest * p <= 2**53:

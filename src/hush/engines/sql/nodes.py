@@ -29,51 +29,51 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, dataclass_transform
 
 Span = tuple[Fraction, Fraction]
 """Between which magnitudes a float lies in every row, if it is not 0."""
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Node:
-    """A part of a statement."""
+    """A part of a statement. Every kind of node is a frozen dataclass."""
 
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False)(cls)
+
+    fields: tuple[Any, ...]
+    """The values of its fields."""
+    children: tuple[Node, ...]
+    """The nodes that it is made of, as they come in its text."""
     cost: int
     """The nanoseconds that it takes for one row; a source or a query, for one stored row."""
 
     def __post_init__(self) -> None:
-        # frozen nodes take no attribute but have a dictionary
-        self.__dict__["cost"] = _cost(self)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return tuple(map(self.__getattribute__, self.__match_args__))  # type: ignore[attr-defined]
-
-    @cached_property
-    def children(self) -> tuple[Node, ...]:
-        """The nodes that this one is made of, as they come in its text."""
-        nodes: list[Node] = []
-        waiting = list(reversed(self._parts()))
+        own = self.__dict__  # frozen nodes take no attribute but have a dictionary, and in it their fields in order
+        fields, children, inside = tuple(own.values()), list[Node](), 0
+        waiting = list(reversed(fields))
         while waiting:
             component = waiting.pop()
             if isinstance(component, Node):
-                nodes.append(component)
+                children.append(component)
+                inside += component.cost
             elif type(component) is tuple:
                 waiting += reversed(component)
-        return tuple(nodes)
+        own.update(fields=fields, children=tuple(children))
+        own["cost"] = _cost(self, inside)
 
     def __hash__(self) -> int:
         hashed: int | None = self.__dict__.get("hash")
         if hashed is None:
-            hashed = self.__dict__["hash"] = hash((type(self), *self._parts()))
+            hashed = self.__dict__["hash"] = hash((type(self), *self.fields))
         return hashed
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if type(self) is not type(other) or hash(self) != hash(other):
-            return False
-        return self._parts() == other._parts()
+        return type(self) is type(other) and hash(self) == hash(other) and self.fields == other.fields
 
 
 # Expressions over one row, and aggregates
@@ -84,9 +84,12 @@ def _infix(operator: Operator) -> Callable[[Scalar, Scalar | int], Scalar]:
 
 
 class Scalar(Node):
-    """A value of each row, or of each group; arithmetic, order and logic are written with Python's operators."""
+    """A value of each row, or of each group; arithmetic, order and logic are written with Python's operators.
 
-    __add__, __sub__, __mul__, __truediv__ = _infix("+"), _infix("-"), _infix("*"), _infix("/")
+    Of whole numbers ``%`` is the rest of a truncated division, with the sign of the dividend.
+    """
+
+    __add__, __sub__, __mul__, __truediv__, __mod__ = _infix("+"), _infix("-"), _infix("*"), _infix("/"), _infix("%")
     __lt__, __le__, __gt__, __ge__ = _infix("<"), _infix("<="), _infix(">"), _infix(">=")
     __and__, __or__ = _infix("AND"), _infix("OR")
 
@@ -151,17 +154,9 @@ class Scalar(Node):
         """Return a quotient of whole numbers, truncated; ``wide`` ones may be HUGEINT. The divisor is not 0."""
         return primitive("quotient", self, divisor, wide=wide)
 
-    def remainder(self, divisor: Scalar) -> Scalar:
-        """Return the rest of a truncated division of whole numbers, with the sign of the dividend."""
-        return primitive("remainder", self, divisor)
-
     def distinct(self) -> Scalar:
         """Return the argument of an aggregate that looks at every value once."""
         return Operation("DISTINCT", (self,))
-
-    def directed(self, *, descending: bool, nulls_first: bool) -> Scalar:
-        """Return a term of ORDER BY."""
-        return Operation(DIRECTIONS[descending, nulls_first], (self,))
 
     def alias(self, name: str) -> Named:
         """Return value AS name."""
@@ -172,7 +167,6 @@ class Scalar(Node):
         return Costed(self, work) if work and not isinstance(self, ColumnName) else self
 
 
-@dataclass(frozen=True, eq=False)
 class ColumnName(Scalar):
     """A column, of the table with an alias or of the only one."""
 
@@ -180,35 +174,24 @@ class ColumnName(Scalar):
     table: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Star(Scalar):
     """All columns, of the table with an alias or of all."""
 
     table: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Constant(Scalar):
     """NULL, a boolean, a text, or a whole number of 64 bits."""
 
     value: bool | int | str | None
 
 
-@dataclass(frozen=True, eq=False)
 class Double(Scalar):
     """The float64 nearest to a number; an infinity beyond their range."""
 
     value: Fraction | int
 
 
-@dataclass(frozen=True, eq=False)
-class Parameter(Scalar):
-    """A list of values that is handed over when the statement runs, under a number of the question's own."""
-
-    number: int
-
-
-@dataclass(frozen=True, eq=False)
 class FunctionCall(Scalar):
     """A function that engines know by name: one of this package's own, or of `hush.query.functions`."""
 
@@ -216,7 +199,6 @@ class FunctionCall(Scalar):
     arguments: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Primitive(Scalar):
     """An operation that engines spell differently: a method of `Dialect`, with arguments and options."""
 
@@ -233,11 +215,10 @@ DIRECTIONS: Mapping[tuple[bool, bool], Direction] = {
     (True, True): "DESC NULLS FIRST",
 }
 """The directions of an order, by whether it descends and whether NULLs come first."""
-Operator = Literal["+", "-", "*", "/", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
+Operator = Literal["+", "-", "*", "/", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
 Word = Literal["NEGATIVE", "NOT", "IS NULL", "IS NOT NULL", "BETWEEN", "IN", "DISTINCT"]
 
 
-@dataclass(frozen=True, eq=False)
 class Operation(Scalar):
     """An operation that all engines spell alike: an operator between operands, from left to right, or a word."""
 
@@ -245,7 +226,6 @@ class Operation(Scalar):
     operands: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Cast(Scalar):
     """A cast that the writer has shown to succeed, or, if it is ``safe``, one that gives NULL where it fails."""
 
@@ -255,7 +235,6 @@ class Cast(Scalar):
     safe: bool
 
 
-@dataclass(frozen=True, eq=False)
 class Case(Scalar):
     """CASE WHEN … THEN … ELSE … END."""
 
@@ -263,7 +242,6 @@ class Case(Scalar):
     otherwise: Scalar | None
 
 
-@dataclass(frozen=True, eq=False)
 class WindowCall(Scalar):
     """A function OVER (PARTITION BY … ORDER BY …): over all rows up to the current one, or over a frame."""
 
@@ -273,7 +251,6 @@ class WindowCall(Scalar):
     frame: str = ""
 
 
-@dataclass(frozen=True, eq=False)
 class Costed(Scalar):
     """A value that costs more than its parts, or another price."""
 
@@ -283,7 +260,6 @@ class Costed(Scalar):
     """Whether this is the whole cost: that of a column where an engine computes it anew."""
 
 
-@dataclass(frozen=True, eq=False)
 class Alias(Scalar):
     """A value AS a name."""
 
@@ -298,7 +274,6 @@ Named = Alias | ColumnName
 # Sources to select from
 
 
-@dataclass(frozen=True, eq=False)
 class TableName(Node):
     """A table or view of the engine; it may have several rows for each that is stored."""
 
@@ -309,7 +284,6 @@ class TableName(Node):
     rows: int = 1
 
 
-@dataclass(frozen=True, eq=False)
 class TableFunction(Node):
     """A function that returns rows: words of this package's own source, and options by name."""
 
@@ -318,17 +292,15 @@ class TableFunction(Node):
     options: tuple[tuple[str, Scalar], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
 class ParameterRows(Node):
     """Lists that are handed over when the statement runs, side by side as columns."""
 
     lists: tuple[tuple[int, str], ...]
-    """The number of each `Parameter`, and the type of its values."""
+    """The number of each list, which is the question's own, and the type of its values."""
     label: str
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class ConstantRows(Node):
     """Rows that are written out."""
 
@@ -337,7 +309,6 @@ class ConstantRows(Node):
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Subquery(Node):
     """The rows of a query, or of several, one after the other."""
 
@@ -351,7 +322,6 @@ From = TableName | TableFunction | ParameterRows | ConstantRows | Subquery
 """A source of rows, under an alias."""
 
 
-@dataclass(frozen=True, eq=False)
 class JoinClause(Node):
     """A join with another source."""
 
@@ -361,7 +331,6 @@ class JoinClause(Node):
     on: Scalar | None
 
 
-@dataclass(frozen=True, eq=False)
 class Select(Node):
     """A SELECT statement. Its methods return it with a further clause."""
 
@@ -419,72 +388,51 @@ MADE = 3
 """Nanoseconds, at least, for each character of a text that is made: it is also held in memory, with other rows'."""
 OPERATION = 3
 """Nanoseconds for an operator, a comparison, a branch or a plain function."""
+_CAST, _LISTED, _LIST, _DISTINCT, _WINDOW = 15, 4, 60, 100, 250
+"""Nanoseconds for a cast, a value of a list, a row from a list, a distinct value, and a row of a window."""
 _PLAIN = (
-    "abs", "ceil", "coalesce", "contains", "count", "ends_with", "floor", "greatest", "least", "left", "length",
-    "log10", "lower", "ltrim", "max", "min", "regexp_matches", "replace", "right", "rtrim", "split_part",
-    "starts_with", "strlen", "strpos", "sum", "trim", "trunc", "unnest", "upper",
+    "abs", "ceil", "coalesce", "contains", "count", "count_if", "ends_with", "floor", "greatest", "isfinite", "isnan",
+    "least", "left", "length", "log", "log10", "lower", "ltrim", "max", "min", "regexp_matches", "replace", "right",
+    "rtrim", "split_part", "starts_with", "strlen", "strpos", "sum", "trim", "trunc", "unnest", "upper",
 )  # fmt: skip
 CALLS = dict.fromkeys(_PLAIN, OPERATION) | {
-    "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20,
+    "ln": 25, "exp": 25, "pow": 60, "sqrt": 10, "round": 20, "hash": 20, "apart": _LIST, "row_id": _WINDOW,
     "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
     "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
-    "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10,
+    "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10, "epoch_days": 80 + OPERATION,
 }  # fmt: skip
 """Nanoseconds for a function, without its characters of text; one that is not here costs as much as the dearest."""
 _DEAREST = max(CALLS.values())
-_CAST, _LISTED, _LIST, _DISTINCT, _WINDOW = 15, 4, 60, 100, 250
-"""Nanoseconds for a cast, a value of a list, a row from a list, a distinct value, and a row of a window."""
 _SELECT, _GROUP, _JOIN = 20, 100, 100
 """Nanoseconds for a row of a SELECT, in groups, and in a join."""
 _PRIMITIVES = {
     "power": CALLS["pow"], "rounded": CALLS["round"], "row_hash": CALLS["hash"], "unit_number": 3 * OPERATION,
-    "row_number": _WINDOW, "apart": _LIST, "date_trunc": CALLS["date_trunc"], "date_diff": CALLS["date_diff"],
-    "days": CALLS["date_diff"] + OPERATION, "microseconds": CALLS["epoch_us"], "formatted": CALLS["strftime"],
-    "struct": 0, "collated": 0, "instant": 0,
+    "date_trunc": CALLS["date_trunc"], "date_diff": CALLS["date_diff"], "formatted": CALLS["strftime"], "struct": 0,
 }  # fmt: skip
 """Those of primitives that cost more than an operation, or nothing."""
 _MOVES = {"months": "to_months", "days": "to_days", "microseconds": "to_microseconds"}
 
 
-def costs(nodes: Iterable[Node | None]) -> int:
-    """Return the sum of the costs of several nodes."""
-    together = 0
-    for node in nodes:
-        together += 0 if node is None else node.cost
-    return together
-
-
-def _cost(node: Node) -> int:
-    """Return the cost of a node, from those of its parts."""
+def _cost(node: Node, inside: int) -> int:
+    """Return the cost of a node; ``inside`` are the costs of its children together."""
     match node:
-        case ColumnName() | Constant():
-            return 0
-        case Operation():
-            inside, further = costs(node.operands), len(node.operands) - 1
-            match node.operator:
-                case "IN":
-                    return inside + _LISTED * further
-                case "DISTINCT":
-                    return inside + _DISTINCT
-                case operator if operator in DIRECTIONS.values():
-                    return inside
-                case _:
-                    return inside + OPERATION * max(further, 1)
+        case Operation(operator="IN"):
+            return inside + _LISTED * (len(node.operands) - 1)
+        case Operation(operator="DISTINCT"):
+            return inside + _DISTINCT
+        case Operation() if node.operator not in DIRECTIONS.values():
+            return inside + OPERATION * max(len(node.operands) - 1, 1)
         case FunctionCall():
-            return costs(node.arguments) + CALLS.get(node.function, _DEAREST)
+            return inside + CALLS.get(node.function, _DEAREST)
         case Cast():
-            return node.value.cost + (_CAST if node.safe else OPERATION)
+            return inside + (_CAST if node.safe else OPERATION)
         case Case():
-            return costs(node.children) + OPERATION * len(node.pairs)
-        case Alias():
-            return node.value.cost
+            return inside + OPERATION * len(node.pairs)
         case Costed():
-            return node.work if node.only else node.value.cost + node.work
+            return node.work if node.only else inside + node.work
         case Primitive():
             options: dict[str, Any] = dict(node.options)
             match node.name:
-                case "date_part":
-                    own = CALLS[options["part"]]
                 case "moved":
                     own = sum([CALLS[call] + OPERATION for unit, call in _MOVES.items() if options[unit]])
                 case "scaled":
@@ -493,21 +441,22 @@ def _cost(node: Node) -> int:
                     own = 5 * OPERATION + node.arguments[1].cost if options["floor"] else 3 * OPERATION
                 case name:
                     own = _PRIMITIVES.get(name, OPERATION)
-            return costs(node.arguments) + own
-        case WindowCall():
-            return _WINDOW + costs((*node.partition, *node.order, *node.call.arguments))
-        case Subquery():
-            return 0 if node.stored else costs(node.queries)
-        case JoinClause():
-            return _JOIN + costs((node.source, node.on))
-        case Select():
-            ranked = 0 if node.qualify is None else node.qualify[0].cost + OPERATION
-            clauses = (*node.columns, *node.joins, *node.conditions, *node.group, *node.order, node.having)
-            per_row = _SELECT + (_GROUP if node.group or node.distinct or node.order else 0)
-            inside = costs((node.source, *dict(node.before).values()))
-            return rows_of(node) * (per_row + costs(clauses) + ranked) + inside
-        case _:  # constants are made once, not for every row
+            return inside + own
+        case WindowCall():  # in place of what the function costs as an aggregate
+            return inside + _WINDOW - CALLS.get(node.call.function, _DEAREST)
+        case Subquery(stored=True):
             return 0
+        case JoinClause():
+            return inside + _JOIN
+        case Select():
+            sources = [query.cost for _, query in node.before] + ([] if node.source is None else [node.source.cost])
+            clauses = inside - sum(sources) + (0 if node.qualify is None else OPERATION)
+            per_row = _SELECT + (_GROUP if node.group or node.distinct or node.order else 0)
+            return rows_of(node) * (per_row + clauses) + sum(sources)
+        case TableFunction() | ConstantRows():  # made once, not for every row
+            return 0
+        case _:
+            return inside
 
 
 def rows_of(source: Select | From | None) -> int:
@@ -607,7 +556,7 @@ def both(conditions: Sequence[Scalar]) -> Scalar:
 
 def count(condition: Scalar | None = None) -> Scalar:
     """Return COUNT(*), or how often a condition holds."""
-    return call("count", EVERYTHING) if condition is None else primitive("count_if", condition)
+    return call("count", EVERYTHING) if condition is None else call("count_if", condition)
 
 
 def summed(value: Scalar, *, wide: bool = False, narrow: bool = False) -> Scalar:

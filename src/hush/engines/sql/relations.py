@@ -31,6 +31,7 @@ from hush.engines.sql.dialect import DUCKDB, FLOATS, Dialect
 from hush.engines.sql.forcing import force, force_index
 from hush.engines.sql.keys import grid_index
 from hush.engines.sql.nodes import (
+    DIRECTIONS,
     EVERYTHING,
     MADE,
     ColumnName,
@@ -39,6 +40,7 @@ from hush.engines.sql.nodes import (
     Double,
     From,
     Named,
+    Operation,
     Scalar,
     Select,
     Star,
@@ -51,7 +53,6 @@ from hush.engines.sql.nodes import (
     huge,
     integer,
     null,
-    primitive,
     read,
     rows_of,
     select,
@@ -90,9 +91,8 @@ from hush.query.relations import (
     UnionAll,
     WindowKind,
     WithWindows,
-    relations_in,
     used,
-    window_expressions,
+    walk,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind, Type
@@ -188,7 +188,7 @@ def computed_once(source: RelationQuery, expressions: Sequence[Expression]) -> t
 
 def _apart(value: Value) -> Value:
     work = MADE * value.chars if value.form is SqlType.TEXT else 0
-    return replace(value, sql=primitive("apart", value.sql).costing(work))
+    return replace(value, sql=call("apart", value.sql).costing(work))
 
 
 def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[str, Value]:
@@ -201,7 +201,7 @@ def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[
 
 def referenced(relation: Relation) -> Iterator[Expression]:
     """Yield every expression that a relation evaluates, and those of the relations that it is made of."""
-    for inner in relations_in(relation):
+    for inner in walk(relation):
         match inner:
             case Scan() | Constants():
                 continue
@@ -218,7 +218,7 @@ def referenced(relation: Relation) -> Iterator[Expression]:
                 yield from (Column(label, type_) for label, type_ in inner.columns)
             case WithWindows():
                 for _, window in inner.windows:
-                    yield from window_expressions(window)
+                    yield from filter(None, window.expressions)
             case PerUnit():
                 yield from (value for _, value in inner.keys)
                 yield from (aggregate.argument for _, aggregate in inner.aggregates if aggregate.argument is not None)
@@ -396,7 +396,7 @@ class RelationWriter:
             if table.unit is None:
                 # a number that tells rows apart, never used to order anything: that of the scan is in the low 20 bits
                 self._scans += 1
-                unit = primitive("row_number").cast("HUGEINT") * 2**20 + self._scans
+                unit = call("row_id").cast("HUGEINT") * 2**20 + self._scans
             else:
                 query, unit = self._owned(query, "s", relation.table, table.unit)
                 # a row without a unit is nobody's, and no limit of a unit would bound what it adds
@@ -593,7 +593,7 @@ def _looked_up(rows: From, partners: From, kind: str, on: Scalar, label: str) ->
     Engines err where SEMI and ANTI joins have conditions beside equalities: DuckDB 1.4 looks at one partner of several.
     So the pairs are made by an inner join, and rows are kept by a number that is given to them before.
     """
-    numbered = select([Star("l"), primitive("row_number").alias("number")], rows)
+    numbered = select([Star("l"), call("row_id").alias("number")], rows)
     pairs = select([column("number", "l")], read(label, "l")).joined(partners, "inner", on)
     same_number = column("number", "l").equals(column("number", "p"))
     query = select([], read(label, "l")).joined(Subquery((replace(pairs, distinct=True),), "p"), kind, same_number)
@@ -802,7 +802,7 @@ def windowed(window_: OwnWindow, columns: Mapping[str, Value], unit: Sequence[Sc
     """Return a window over the rows of one unit."""
     partition = [*unit, *(compared(settled(value_of(expression, columns))) for expression in window_.partition)]
     keys = [(order, compared(settled(value_of(order.by, columns)))) for order in window_.order]
-    order: list[Scalar] = [k.directed(descending=o.descending, nulls_first=o.nulls_first) for o, k in keys]
+    order: list[Scalar] = [Operation(DIRECTIONS[o.descending, o.nulls_first], (key,)) for o, key in keys]
     frame = None if window_.frame is None else (window_.frame.first, window_.frame.last)
     # a frame of rows may end between two that tie, so there, too, the result depends on their order
     if window_.kind in _BY_PLACE or (frame not in {None, (None, None)}):

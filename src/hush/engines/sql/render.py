@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hush.engines.sql import nodes
 from hush.engines.sql.dialect import DUCKDB, Dialect, ViewContent
@@ -42,7 +42,7 @@ class Statement(NamedTuple):
 
     text: str
     parameters: tuple[int, ...]
-    """The numbers of its parameters (`Parameter`), in the order of their places in the text."""
+    """The numbers of its parameters (`ParameterRows`), in the order of their places in the text."""
     views: tuple[tuple[str, ViewContent], ...]
     """The views that must be made before it runs, by name: the number of a source, or lists that are parameters."""
     query: Select
@@ -52,6 +52,10 @@ class Statement(NamedTuple):
     def labels(self) -> list[str]:
         """The names of the columns."""
         return self.query.labels
+
+    def values(self, parameters: Mapping[int, Any]) -> list[Any]:
+        """Return its parameters, in the order of their places, from those of the question by their numbers."""
+        return [parameters[number] for number in self.parameters]
 
 
 def plain(text: str, *parameters: int) -> Statement:
@@ -186,8 +190,6 @@ class Renderer:
                 return f"{parts[0]} OVER ({' '.join(clauses)})"
             case nodes.Star():
                 return "*" if node.table is None else f"{quoted(node.table)}.*"
-            case nodes.Parameter():
-                return self.parameter(node.number)
             case nodes.ConstantRows():
                 rows = ", ".join(f"({self.each(row)})" for row in node.rows)
                 return f"(VALUES {rows}) AS {quoted(node.label)}({', '.join(map(quoted, node.columns))})"

@@ -176,7 +176,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         # NULL by zero: in whole numbers an engine may raise an error
         if c <= 0 <= d:
             divisor = case((binary("<>", divisor, integer(0)), divisor))
-        residue = left.sql.cast(form).remainder(divisor)
+        residue = left.sql.cast(form) % divisor
         if not fits_long(*ends):
             return Value(residue, SqlType.WIDE, within=ends)
         return Value(residue.cast("BIGINT"), SqlType.INTEGER, within=ends)
@@ -189,7 +189,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         unit = Double(10**scale)
         below = float_operation("*", right.sql, unit).rounded().try_cast("HUGEINT", "DOUBLE")
         above = dividend.sql.cast("HUGEINT") * huge(10**scale)
-        residue = above.remainder(case((binary("<>", below, integer(0)), below)))
+        residue = above % case((binary("<>", below, integer(0)), below))
         return Value(residue.cast("DOUBLE") / unit, SqlType.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = Double(10**scale)
@@ -298,7 +298,7 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
 @computes(Op.LOG)
 def _logarithm(expression: Call, arguments: list[Value]) -> Value:
     base, value = number_at(expression, 0), arguments[1].double().finite()
-    sql = call("log10", value.sql) if base == 10 else primitive("logarithm", Double(base), value.sql)
+    sql = call("log10", value.sql) if base == 10 else call("log", Double(base), value.sql)
     # only of positive numbers: of others an engine may raise an error
     return Value(case((value.sql > Double(0), sql)), SqlType.DOUBLE, clean=False)
 

@@ -75,7 +75,7 @@ from hush.engines.sql.keys import (
 from hush.engines.sql.nodes import (
     ColumnName,
     Named,
-    Parameter,
+    ParameterRows,
     Scalar,
     Select,
     Subquery,
@@ -102,7 +102,7 @@ from hush.engines.sql.values import SQL_TYPES, SqlType, Value, constant
 from hush.mechanisms import grouped
 from hush.mechanisms.grouped.base import Integers, integer_array
 from hush.query.expressions import Released
-from hush.query.plan.draws import Draw, DrawnAggregate, Histogram, LineHistogram, ValueHistogram
+from hush.query.plan.draws import Draw, Histogram, LineHistogram, ValueHistogram
 from hush.query.plan.plan import ExactQuery, Plan
 from hush.query.plan.stability import (
     Count,
@@ -110,7 +110,6 @@ from hush.query.plan.stability import (
     DistinctCount,
     DistinctTotal,
     Factor,
-    Others,
     Population,
     Statistic,
     Total,
@@ -142,7 +141,6 @@ class MainWriter:
         self._cells: dict[Scalar, ColumnName] = {}
         """Expressions over one row, each computed once, as a column of ``t``."""
         self._named: list[Named] = []
-        self._factors: dict[tuple[Factor, Population], ColumnName] = {}
         self._chosen = [
             (index, statistic)
             for index, statistic in enumerate(exact_query.statistics)
@@ -207,7 +205,7 @@ class MainWriter:
         over_pairs = summed if self._keys else total
         for index, statistic in self._chosen:
             pair = column(f"s{index}", "t")
-            if isinstance(statistic, Count) and statistic.population.everything:
+            if isinstance(statistic, Count) and statistic.population.everything and statistic.without is None:
                 # the pair's sum is its number of rows n, of which n·rows // n is `rows`: no division is needed
                 value = over_pairs(call("least", row_count, limit), wide=True, narrow=True)
             else:
@@ -240,9 +238,9 @@ class MainWriter:
         population, narrow = statistic.population, self._narrow(statistic)
         if not isinstance(statistic, Total):
             number = self._counted(population)
-            if isinstance(statistic, Others):  # rows in the wider population alone
-                number = self._counted(population.within or Population()) - number
-            times = statistic.times if isinstance(statistic, Count | Others) else 1
+            if isinstance(statistic, Count) and statistic.without is not None:
+                number = number - self._counted(statistic.without)
+            times = statistic.bound
             return number if times == 1 else number.cast("BIGINT" if narrow else "HUGEINT") * times
         inner = [self._integers(factor, population) for factor in statistic.factors]
         (first, *_), centre = statistic.factors, statistic.factors[0].centre
@@ -279,8 +277,6 @@ class MainWriter:
 
         Small ones have 32 bits, which are quicker to add.
         """
-        if (factor, population) in self._factors:
-            return self._factors[factor, population]
         carried = carried_index(self._rows, factor.expression)
         if carried is not None and carried.step is not None and carried.step != factor.step:
             # None where it might not be the integer that the column itself has on the finer grid
@@ -298,8 +294,7 @@ class MainWriter:
         if population.where is not None or not set(population.not_null) <= {factor.expression}:
             test = condition_in(self._rows, population)
             index = index if test is None else case((test, index))
-        cell = self._factors[factor, population] = self._cell(index)
-        return cell
+        return self._cell(index)
 
     def _narrow(self, statistic: Statistic) -> bool:
         """Return whether 64 bits hold a sum over 2⁴⁰ rows and all intermediate sums: a row adds less than 2²³.
@@ -309,8 +304,8 @@ class MainWriter:
         if not self._rows.dialect.narrows:
             return False
         match statistic:
-            case Count() | Others():
-                return statistic.times < _NARROW
+            case Count():
+                return statistic.bound < _NARROW
             case Total(factors=(factor,)):
                 return max(abs(factor.first), abs(factor.last)) + abs(factor.centre + statistic.offset) < _NARROW
         return False
@@ -333,93 +328,82 @@ _LARGEST_WEIGHT = 2**62
 _FAR = 2**120
 
 
-class DistinctOrHistogramWriter:
-    """Writes a count or sum of distinct values, or a histogram, over rows with the expressions of ``reads``."""
+def distinct_values(exact_query: ExactQuery, rows: Rows, statistic: Distinct) -> Select:
+    """Return the statement for one count or sum of distinct values: the key columns and ``s``."""
+    value = key_value(rows.known[statistic.expression], statistic.expression.type, rows.dialect)
+    test, v = condition_in(rows, statistic.population), column("v", "t")
+    cells = [(value.sql if test is None else case((test, value.sql))).alias("v")]
+    integers: list[Scalar] = []
+    if isinstance(statistic, DistinctTotal):
+        cells.append(grid_index(rows.known[statistic.expression], statistic.factor).alias("i"))
+        # rows with one value have one integer, so any will do
+        integers.append(call("min", column("i", "t")).alias("i"))
+    bounded, keys = _chosen(exact_query, rows, rows.kept(cells))
+    if exact_query.limits.units is Units.ALONE:  # a row is a unit, and has one value: there is nothing to bound
+        values = select([], bounded).where(v.not_null())
+    else:
+        by = [column(UNIT, "t"), *keys]
+        different = select([*by, v, *integers], bounded).where(v.not_null()).grouped([*by, v])
+        # another salt than that of the groups, so that the two orders have nothing to do with each other
+        mixed = primitive("row_hash", column(UNIT, "t"), v, salt=rows.salt + 1)
+        # the number of a unit shifts when a row goes, so no order may depend on it
+        order = [v] if exact_query.limits.units is Units.NUMBERED else [mixed, v]
+        carried = [column("i", "t")] if integers else []
+        ranked = select([*keys, v, *carried, window("row_number", by, order).alias("rank")], different)
+        values = select([], ranked).where(column("rank", "t") <= exact_query.limits.rows)
+    # the number or the sum of the values that occur in a group's rows
+    if isinstance(statistic, DistinctCount):
+        return values.showing([*keys, call("count", v.distinct()).alias("s")]).grouped(keys)
+    once = values.showing([*keys, v, *integers]).grouped([*keys, v])
+    centre = statistic.factor.centre
+    value_sum = total(column("i", "t") - centre if centre else column("i", "t"))
+    return select([*keys, value_sum.alias("s")], once).grouped(keys)
 
-    def __init__(self, exact_query: ExactQuery, rows: Rows, reads: Reads, lists: Lists) -> None:
-        self._limits = exact_query.limits
-        self._rows = rows.reading(reads)
-        self._lists = lists
-        self._alone = exact_query.limits.units is Units.ALONE
-        self._numbered = exact_query.count_units
-        self._labels = ["k"] if self._numbered else self._rows.keys
-        self._keys = columns_of(self._labels)
 
-    def _chosen_groups(self, rows: Select) -> Select:
-        """Return the bounded rows of chosen groups, or all of them where keys are not chosen."""
-        return numbered_by_choice(rows, self._rows.private_keys) if self._numbered else rows
+def _chosen(exact_query: ExactQuery, rows: Rows, bounded: Select) -> tuple[Select, list[Scalar]]:
+    """Return bounded rows and their key columns; where keys are private, those of chosen groups with their numbers."""
+    if exact_query.count_units:
+        return numbered_by_choice(bounded, rows.private_keys), columns_of(["k"])
+    return bounded, columns_of(rows.keys)
 
-    def distinct(self, statistic: Distinct) -> Select:
-        """Return the statement for one count or sum of distinct values: the key columns and ``s``."""
-        value = key_value(self._rows.known[statistic.expression], statistic.expression.type, self._rows.dialect)
-        test = condition_in(self._rows, statistic.population)
-        cells = [(value.sql if test is None else case((test, value.sql))).alias("v")]
-        integers: list[Scalar] = []
-        if isinstance(statistic, DistinctTotal):
-            cells.append(grid_index(self._rows.known[statistic.expression], statistic.factor).alias("i"))
-            # rows with one value have one integer, so any will do
-            integers.append(call("min", column("i", "t")).alias("i"))
-        v, bounded = column("v", "t"), self._chosen_groups(self._rows.kept(cells))
-        if self._alone:  # a row is a unit, and has one value: there is nothing to bound
-            rows = select([], bounded).where(v.not_null())
-        else:
-            by = [column(UNIT, "t"), *self._keys]
-            values = select([*by, v, *integers], bounded).where(v.not_null()).grouped([*by, v])
-            # another salt than that of the groups, so that the two orders have nothing to do with each other
-            mixed = primitive("row_hash", column(UNIT, "t"), v, salt=self._rows.salt + 1)
-            # the number of a unit shifts when a row goes, so no order may depend on it
-            order = [v] if self._limits.units is Units.NUMBERED else [mixed, v]
-            carried = [column("i", "t")] if integers else []
-            ranked = select([*self._keys, v, *carried, window("row_number", by, order).alias("rank")], values)
-            rows = select([], ranked).where(column("rank", "t") <= self._limits.rows)
-        # the number or the sum of the values that occur in a group's rows
-        if isinstance(statistic, DistinctCount):
-            return rows.showing([*self._keys, call("count", v.distinct()).alias("s")]).grouped(self._keys)
-        once = rows.showing([*self._keys, v, *integers]).grouped([*self._keys, v])
-        centre = statistic.factor.centre
-        value_sum = total(column("i", "t") - centre if centre else column("i", "t"))
-        return select([*self._keys, value_sum.alias("s")], once).grouped(self._keys)
 
-    def histogram(self, draw: Draw) -> Select:
-        """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
+def histogram_of(exact_query: ExactQuery, rows: Rows, draw: Draw, lists: Lists) -> Select:
+    """Return the statement for a histogram: the key columns, ``bin`` and ``w``, an exact weight below 2⁶².
 
-        A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
-        cell, and the others (`hush.mechanisms.grouped.quantile`) as a whole. ``bin`` is the number of the first cell.
-        """
-        choice, histogram = draw.choices[0], draw.histogram
-        rows, number = binned(self._rows, histogram, self._lists)
-        test = condition_in(rows, histogram.population)
-        cell = (number if test is None else case((test, number))).alias("bin")
-        if not isinstance(rows, FreshRows):
-            light = self._rows_in_bins(choice, rows.part(most=self._limits.rows).kept([cell]))
-            weighed = together(light, self._pairs_in_bins(choice, rows.part(above=self._limits.rows), cell))
-        elif self._alone:
-            weighed = self._rows_in_bins(choice, rows.plain([cell]))
-        else:
-            weighed = self._pairs_in_bins(choice, rows, cell)
-        by = [*self._keys, column("bin", "t")]
-        if isinstance(histogram, LineHistogram) and histogram.refined:
-            weighed = refined(weighed, self._labels, draw, histogram.width // histogram.cell, keep=not self._alone)
-            by.append(column("cells", "t"))
-        # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
-        weight = call("least", summed(column("w", "t"), wide=True), integer(_LARGEST_WEIGHT)).cast("BIGINT")
-        return select([*by, weight.alias("w")], weighed).grouped(by)
+    A refined one has ``cells`` between them, how many cells the bin has: bins near the target are counted cell by
+    cell, and the others (`hush.mechanisms.grouped.quantile`) as a whole. ``bin`` is the number of the first cell.
+    """
+    histogram, limits = draw.histogram, exact_query.limits
+    rows, number = binned(rows, histogram, lists)
+    test, bin_ = condition_in(rows, histogram.population), column("bin", "t")
+    cell, full = (number if test is None else case((test, number))).alias("bin"), draw.choices[0].weight(limits)
 
-    def _rows_in_bins(self, choice: DrawnAggregate, rows: Select) -> Select:
+    def light(light_rows: Select) -> Select:
         """Return the weight of each bin over rows of light pairs, which need no weights."""
-        by = [*self._keys, column("bin", "t")]
-        full = choice.weight(self._limits)
+        bounded, keys = _chosen(exact_query, rows, light_rows)
         weight = count().cast("HUGEINT") * full if full > 1 else count().cast("HUGEINT")
-        query = select([*by, weight.alias("w")], self._chosen_groups(rows))
-        return query.where(column("bin", "t").not_null()).grouped(by)
+        return select([*keys, bin_, weight.alias("w")], bounded).where(bin_.not_null()).grouped([*keys, bin_])
 
-    def _pairs_in_bins(self, choice: DrawnAggregate, rows: Rows, cell: Named) -> Select:
+    def heavy(heavy_rows: Rows) -> Select:
         """Return the weight of each row in its bin, weighted down to the bound over its pair (unit, group)."""
-        row_count, full, limit = column(MANY, "t"), choice.weight(self._limits), self._limits.rows
-        bounded = self._chosen_groups(rows.kept([cell], counted="bin"))
-        weight = case((row_count <= limit, integer(full)), otherwise=integer(full * limit).quotient(row_count))
-        query = select([*self._keys, column("bin", "t"), weight.alias("w")], bounded)
-        return query.where(column("bin", "t").not_null())
+        bounded, keys = _chosen(exact_query, rows, heavy_rows.kept([cell], counted="bin"))
+        row_count, share = column(MANY, "t"), integer(full * limits.rows)
+        weight = case((row_count <= limits.rows, integer(full)), otherwise=share.quotient(row_count))
+        return select([*keys, bin_, weight.alias("w")], bounded).where(bin_.not_null())
+
+    alone = limits.units is Units.ALONE
+    if not isinstance(rows, FreshRows):
+        weighed = together(light(rows.part(most=limits.rows).kept([cell])), heavy(rows.part(above=limits.rows)))
+    else:
+        weighed = light(rows.plain([cell])) if alone else heavy(rows)
+    labels = ["k"] if exact_query.count_units else rows.keys
+    by = [*columns_of(labels), bin_]
+    if isinstance(histogram, LineHistogram) and histogram.refined:
+        weighed = refined(weighed, labels, draw, histogram.width // histogram.cell, keep=not alone)
+        by.append(column("cells", "t"))
+    # clamped at a public 2⁶² so that 64 bits hold it; a clamp never increases a sensitivity
+    weight = call("least", summed(column("w", "t"), wide=True), integer(_LARGEST_WEIGHT)).cast("BIGINT")
+    return select([*by, weight.alias("w")], weighed).grouped(by)
 
 
 def refined(weighed: Select, keys: Sequence[str], draw: Draw, cells: int, *, keep: bool) -> Select:
@@ -577,11 +561,9 @@ def queries_of(plan: Plan, rows: Rows, lists: Lists) -> tuple[Select | None, dic
     distinct: dict[int, Select] = {}
     for index, statistic in enumerate(exact_query.statistics):
         if isinstance(statistic, Distinct) and f"s{index}" not in done:
-            writer = DistinctOrHistogramWriter(exact_query, rows, Reads.of([statistic]), lists)
-            distinct[index] = writer.distinct(statistic)
+            distinct[index] = distinct_values(exact_query, rows.reading(Reads.of([statistic])), statistic)
     histograms = [
-        DistinctOrHistogramWriter(exact_query, rows, Reads.of([draw.choices[0]]), lists).histogram(draw)
-        for draw in plan.draws
+        histogram_of(exact_query, rows.reading(Reads.of([draw.choices[0]])), draw, lists) for draw in plan.draws
     ]
     return main, distinct, histograms
 
@@ -647,21 +629,20 @@ Columns = Sequence[Sequence[Any]]
 class ReleasedStatement(NamedTuple):
     """A statement that returns a column for each part, and a row for each group."""
 
-    query: Select
-    text: str
-    """The query in DuckDB's dialect."""
+    statement: Statement
+    """In DuckDB's dialect."""
     reads: tuple[tuple[Released, SqlType], ...]
     """The released values in its parameters, after the numbers of the groups."""
 
-    def parameters(self, keys: Columns, aggregates: Columns) -> list[list[Any]]:
+    def parameters(self, keys: Columns, aggregates: Columns) -> dict[int, list[Any]]:
         """Return the lists it reads: from each key's and each aggregate's values by group."""
         size = len((keys or aggregates)[0]) if keys or aggregates else 1
         # the statement sorts by these numbers, so its rows come in the order of the groups
-        columns: list[list[Any]] = [list(range(size))]
-        for released, form in self.reads:
+        lists: dict[int, list[Any]] = {1: list(range(size))}
+        for number, (released, form) in enumerate(self.reads, start=2):
             values = (keys if released.source == "key" else aggregates)[released.index]
-            columns.append([_in_form(value, form) for value in values])
-        return columns
+            lists[number] = [_in_form(value, form) for value in values]
+        return lists
 
 
 def released_statement(question: Question, keys: Sequence[Value], dialect: Dialect) -> ReleasedStatement | None:
@@ -675,10 +656,8 @@ def released_statement(question: Question, keys: Sequence[Value], dialect: Diale
     if not parts:
         return None
     columns: dict[str, Value] = {}
-    cells = [call("unnest", Parameter(1).cast("BIGINT[]")).alias("i")]
-    reads: list[tuple[Released, SqlType]] = []
-    for number, released in enumerate(released_in(parts), start=2):
-        form = SQL_TYPES[released.type.kind]
+    reads = tuple((released, SQL_TYPES[released.type.kind]) for released in released_in(parts))
+    for number, (released, form) in enumerate(reads, start=2):
         value = Value(column(f"v{number}", "t"), form)
         if released.source == "key":
             key = key_value(keys[released.index], released.type, dialect)
@@ -686,13 +665,12 @@ def released_statement(question: Question, keys: Sequence[Value], dialect: Diale
                 value = value.as_single()
             elif key.form is form:
                 value = replace(key, sql=value.sql, within=None, step=None, literal=None)
-        cells.append(call("unnest", Parameter(number).cast(f"{form.value}[]")).alias(f"v{number}"))
         columns[name_of(released)] = value
-        reads.append((released, form))
     values = [shown_value(value_of(output, columns), output.type, DUCKDB) for output in parts]
     results = [value.sql.alias(f"o{number}") for number, value in enumerate(values)]
-    query = replace(select(results, select(cells)), order=(column("i", "t"),))
-    return ReleasedStatement(query=query, text=render(query, DUCKDB).text, reads=tuple(reads))
+    lists = enumerate(("BIGINT", *(form.value for _, form in reads)), start=1)
+    rows = ParameterRows(tuple(lists), "t", ("i", *(f"v{number}" for number, _ in enumerate(reads, start=2))))
+    return ReleasedStatement(render(replace(select(results, rows), order=(column("i", "t"),)), DUCKDB), reads)
 
 
 def _in_form(value: Any, form: SqlType) -> Any:

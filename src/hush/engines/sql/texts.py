@@ -37,18 +37,7 @@ _SECONDS = 2**39
 """More seconds than there are between the years 1 and 9999."""
 _SPELLED = 400
 """Nanoseconds to write a date out and read it again."""
-_PARTS = {
-    Op.YEAR: "year",
-    Op.QUARTER: "quarter",
-    Op.MONTH: "month",
-    Op.DAY: "day",
-    Op.DAY_OF_WEEK: "dayofweek",
-    Op.WEEK: "week",
-    Op.DAY_OF_YEAR: "dayofyear",
-    Op.HOUR: "hour",
-    Op.MINUTE: "minute",
-    Op.SECOND: "second",
-}
+_OF_DAY = (Op.HOUR, Op.MINUTE, Op.SECOND)
 
 
 Computation = Callable[[Call, list[Value]], Value]
@@ -124,13 +113,13 @@ def moment(value: Value) -> Value:
     return Value(case((within_calendar(inside), inside)), SqlType.TIMESTAMP)
 
 
-@computes(*_PARTS)
+@computes(Op.YEAR, Op.QUARTER, Op.MONTH, Op.DAY, Op.DAY_OF_WEEK, Op.WEEK, Op.DAY_OF_YEAR, *_OF_DAY)
 def _part(expression: Call, arguments: list[Value]) -> Value:
     value = moment(arguments[0])
-    if expression.op in {Op.HOUR, Op.MINUTE, Op.SECOND}:
+    if expression.op in _OF_DAY:
         # a date has no time of day: as a timestamp it is midnight
         value = value.to(SqlType.TIMESTAMP)
-    return Value(primitive("date_part", value.sql, part=_PARTS[expression.op]), SqlType.INTEGER, within=(0, 9999))
+    return Value(call(FUNCTIONS[expression.op].names[0].lower(), value.sql), SqlType.INTEGER, within=(0, 9999))
 
 
 @computes(Op.TRUNCATE_DATE)

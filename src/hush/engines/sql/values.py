@@ -161,7 +161,7 @@ class Value:
         """Return the value with NULL in place of NaN and infinities, and as a float32 if it stands for one."""
         if self.clean or self.form is not SqlType.DOUBLE:
             return self
-        finite_value = replace(self, sql=case((primitive("finite", self.sql), self.sql)), clean=True)
+        finite_value = replace(self, sql=case((call("isfinite", self.sql), self.sql)), clean=True)
         return replace(finite_value, sql=_single(finite_value.sql)) if self.single else finite_value
 
     def to(self, form: SqlType) -> Value:
@@ -306,9 +306,9 @@ def on_line(value: Value) -> Value:
     """Return a number, date or timestamp as a number: days or microseconds since 1970."""
     match value.form:
         case SqlType.DATE:
-            return Value(primitive("days", value.sql), SqlType.INTEGER)
+            return Value(call("epoch_days", value.sql), SqlType.INTEGER)
         case SqlType.TIMESTAMP:
-            return Value(primitive("microseconds", value.sql), SqlType.INTEGER)
+            return Value(call("epoch_us", value.sql), SqlType.INTEGER)
         case SqlType.BOOLEAN:
             return Value(value.sql.cast("BIGINT", "BOOLEAN"), SqlType.INTEGER, within=(0, 1))
         case SqlType.TEXT:

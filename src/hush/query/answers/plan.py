@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from hush.accounting.events import Event
-from hush.core import Number, nonnegative
+from hush.core import Number
 from hush.mechanisms.grouped import GroupedNoise, SummedNoise
 from hush.query.answers.tree import (
     AnswerTable,
@@ -28,16 +28,15 @@ from hush.query.answers.tree import (
     chosen_by_noise,
     columns_of,
     meanings,
-    walk,
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression, Released, substituted
-from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, plan
+from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, planned_at
 from hush.query.plan.estimators import MOMENTS, PAIRS
 from hush.query.plan.keys import Listed, domains
-from hush.query.plan.plan import Plan, PriceItem
+from hush.query.plan.plan import Plan, PlanTerms, PriceItem
 from hush.query.question import AggregateKind, Question
-from hush.query.relations import with_sources
+from hush.query.relations import walk, with_sources
 from hush.query.schema import Schema
 
 _K = AggregateKind
@@ -89,14 +88,11 @@ def plan_composed(
     *,
     epsilon: Number | None = None,
     accuracy: Number | tuple[Number, Number] | None = None,
-    delta: Number = 0,
-    key_delta: Number | None = None,
     confidence: Number | None = None,
     **options: Any,
 ) -> ComposedPlan:
     """Plan the questions of a question about answers; the arguments are those of `hush.query.plan.plan`."""
-    question, total_delta = _added_up(question), nonnegative(delta, "delta")
-    for_keys = total_delta / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    question, terms = _added_up(question), PlanTerms(**options)
     tables = [question.table, *(table for table, _ in question.awaited)]
     numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
     outputs = {number: dict(each.outputs) for number, each in enumerate(question.questions)}
@@ -113,15 +109,9 @@ def plan_composed(
         parts = {}
         for number in numbers:
             share = price * weights[number] / total if total else price
-            parts[number] = plan(
-                asked[number],
-                schema,
-                epsilon=share or price,
-                delta=total_delta / len(numbers),
-                key_delta=for_keys / max(len(private), 1) if number in private else Fraction(0),
-                confidence=certain,
-                **options,
-            )
+            key_delta = terms.for_keys / len(private) if number in private else Fraction(0)
+            own_terms = replace(terms, delta=terms.delta / len(numbers), key_delta=key_delta)
+            parts[number] = planned_at(asked[number], schema, own_terms, share or price, certain)
         return ComposedPlan(
             question=question,
             parts=MappingProxyType(parts),
@@ -178,10 +168,8 @@ def _added_up(question: Composed) -> Composed:
     """Return a question in which coarser levels are summed from finer ones where possible."""
     questions = list(question.questions)
     from_finer: dict[int, tuple[int, tuple[int, ...]]] = {}
-    for node in walk(question.table):
-        levels: set[int] = set()
-        if isinstance(node, Stacked) and node.levels:  # of one ROLLUP
-            levels = {level.question for level in walk(node) if isinstance(level, Asked)}
+    for rollup in (node for node in walk(question.table) if isinstance(node, Stacked) and node.levels):
+        levels = {level.question for level in walk(rollup) if isinstance(level, Asked)}
         for number in levels:
             coarse = questions[number]
             # the sum of the groups of a finer level, if these are all public and released

@@ -17,7 +17,7 @@ values. That is known before anything is asked, like everything else here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Call, Column, Expression, Op, Released, columns_in, with_columns
 from hush.query.functions.record import is_null
 from hush.query.question import Ordering, Question
-from hush.query.relations import Frame, Named, sources, used
+from hush.query.relations import Frame, Named, sources, used, walk
 from hush.query.types import Kind, Type
 
 MOST_TABLES = 2000
@@ -236,13 +236,6 @@ def _known(table: AnswerTable) -> tuple[tuple[AnswerColumnName, ...], bool]:
             return (*keys, *folds), chosen_before
 
 
-def walk(table: AnswerTable) -> Iterator[AnswerTable]:
-    """Yield a table and all tables below it."""
-    yield table
-    for source in sources(table):
-        yield from walk(source)
-
-
 def within_limit(table: AnswerTable) -> AnswerTable:
     """Return a table of answers; refuse one of too many tables, each counted as often as it is used."""
     if next(islice(walk(table), MOST_TABLES, None), None) is not None:
@@ -273,22 +266,28 @@ None stands for more than one group of one question.
 """
 
 
+def released_columns(asked: Asked, outputs: Mapping[str, Expression]) -> dict[str, Expression]:
+    """Return the released values that the columns of an answer show, given the outputs of its question by their names.
+
+    Columns that are no outputs are the keys and aggregates of groups that are summed.
+    """
+    summed = [column for column in asked.columns if column.name not in outputs]
+    places = [("key", key) for key in asked.added_up or ()]
+    places += [("aggregate", index) for index in range(len(summed) - len(places))]
+    sums = {
+        column.name: Released(source, index, column.type)
+        for (source, index), column in zip(places, summed, strict=True)
+    }
+    return {column.name: sums.get(column.name) or outputs[column.name] for column in asked.columns}
+
+
 def meanings(table: AnswerTable, outputs: Mapping[int, Mapping[str, Expression]]) -> Meanings:
     """Return the meaning of each column of a table, given the outputs of the questions by their names."""
     inside = [meanings(source, outputs) for source in sources(table)]
     match table:
         case Asked():
-            released: dict[str, Expression] = dict(outputs[table.question])
-            if table.added_up is not None:
-                places = [("key", key) for key in table.added_up]
-                summed = [column for column in table.columns if column.name not in released]
-                places += [("aggregate", index) for index in range(len(summed) - len(places))]
-                for (source, index), column in zip(places, summed, strict=True):
-                    released[column.name] = Released(source, index, column.type)
-            return {
-                column.name: {0: Meaning(table.question, table.added_up, released[column.name])}
-                for column in table.columns
-            }
+            released = released_columns(table, outputs[table.question])
+            return {name: {0: Meaning(table.question, table.added_up, value)} for name, value in released.items()}
         case Qualified() | Sorted() | Windowed():
             return inside[0]
         case Computed():

@@ -107,13 +107,9 @@ class Structure:
         """Return the sums over frames without NULLs; NULL for a frame without values."""
         full = ~np.isnan(values)
         if full.all():
-            return np.where(self.last > self.first, self._added(values), np.nan)
-        total, counts = self._added(np.where(full, values, 0.0)), self._added(full.astype(np.float64))
+            return np.where(self.last > self.first, self.added(values), np.nan)
+        total, counts = self.added(np.where(full, values, 0.0)), self.added(full.astype(np.float64))
         return np.where(counts > 0, total, np.nan)
-
-    def counts(self, full: Array) -> Array:
-        """Return the number of true flags in each frame."""
-        return self._added(full.astype(np.float64))
 
     def least(self, values: Array) -> Array:
         """Return the smallest value of each frame.
@@ -170,7 +166,8 @@ class Structure:
                 late = np.maximum(row - edge, 0) // np.maximum(small, 1) + larger
                 return np.asarray(np.where(row < edge, row // (small + 1), late) + 1.0)
 
-    def _added(self, values: Array) -> Array:
+    def added(self, values: Array) -> Array:
+        """Return the sums over frames of values without NULLs."""
         row = values[..., self.sorted]
         if len(self.begin) and (self.first == self.begin).all() and (self.last == self.end).all():
             starts, which = np.unique(self.begin, return_inverse=True)
@@ -192,7 +189,7 @@ def _runs(numbers: Places, places: Places) -> tuple[Places, Places]:
 def value_of(kind: str, frames: Structure, values: Array | None, number: int = 1) -> Array:
     """Return the value of a window function in every row; ``values`` is None for COUNT(*) and ranks."""
     if kind == "count":
-        return frames.counts(np.ones(len(frames.sorted), dtype=bool) if values is None else ~nulls(values))
+        return frames.added(np.ones(len(frames.sorted)) if values is None else 1.0 - nulls(values))
     if values is None:
         return frames.ranks(kind, number)
     match kind:
@@ -200,7 +197,7 @@ def value_of(kind: str, frames: Structure, values: Array | None, number: int = 1
             return frames.sums(values)
         case "avg":
             with np.errstate(all="ignore"):
-                return np.asarray(frames.sums(values) / frames.counts(~np.isnan(values)))
+                return np.asarray(frames.sums(values) / frames.added(1.0 - np.isnan(values)))
         case "min" | "max":
             return _extreme(kind, frames, values)
         case _:
@@ -247,7 +244,7 @@ class Membership:
             # a row that may be missing adds 0 or its value: the smaller below, the larger above
             lows = np.where(sure, low, np.where(self.maybe, np.minimum(low, 0), 0))
             highs = np.where(sure, high, np.where(self.maybe, np.maximum(high, 0), 0))
-            return _defined(total(lows), total(highs))
+            return unknown_as_infinite(total(lows), total(highs))
         least, largest = np.full(count, np.inf), np.full(count, -np.inf)
         np.minimum.at(least, self.partition[self.maybe], low[self.maybe])
         np.maximum.at(largest, self.partition[self.maybe], high[self.maybe])
@@ -255,7 +252,7 @@ class Membership:
             np.minimum.at(largest, self.partition[sure], high[sure])
         if kind == "max" and whole:
             np.maximum.at(least, self.partition[sure], low[sure])
-        return _defined(least[self.partition], largest[self.partition])
+        return unknown_as_infinite(least[self.partition], largest[self.partition])
 
     def rank_ends(self, order: Ends | None, *, descending: bool) -> Ends:
         """Return bounds on the number of rows before each row, by the first item of ORDER BY."""
@@ -275,7 +272,8 @@ class Membership:
         return least, np.maximum(largest, least)
 
 
-def _defined(low: Array, high: Array) -> Ends:
+def unknown_as_infinite(low: Array, high: Array) -> Ends:
+    """Return ends in which NaN stands for an infinite one."""
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 

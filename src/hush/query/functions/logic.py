@@ -161,30 +161,34 @@ def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
 def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     """Return the common type of expressions of one kind, for a value that is one among them."""
     types = [expression.type for expression in expressions if not is_null(expression)]
-    named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
-    found = _either(types, nullable=nullable) if types else replace(expressions[0].type, nullable=True)
-    written = written_in(expression.type for expression in expressions) or found.written
-    return replace(found, lists_null=named or found.lists_null, written=written)
-
-
-def _either(types: list[Type], *, nullable: bool) -> Type:
+    lists_null = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
+    written = written_in(expression.type for expression in expressions)
+    if not types:
+        null = expressions[0].type
+        return replace(null, nullable=True, lists_null=lists_null or null.lists_null, written=written or null.written)
     kind = Kind.DECIMAL if any(type_.kind is Kind.DECIMAL for type_ in types) else types[0].kind
     # all values that any of them lists, if they all do and these are not too many
     values: tuple[Value, ...] | None = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
     if any(type_.values is None for type_ in types) or len(values or ()) > MAX_VALUES:
         values = None
     if not kind.ranged:
-        return Type(kind, nullable, values=(False, True) if kind is Kind.BOOLEAN else values)
+        values = (False, True) if kind is Kind.BOOLEAN else values
+        return Type(kind, nullable, values=values, lists_null=lists_null, written=written)
     span = interval(types[0])
     for type_ in types[1:]:
         span = span.hull(interval(type_))
-    found = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
+    common = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
     # the ends as declared, not as floats: that is what the analyst wrote
     lowers = [type_.lower for type_ in types if type_.lower is not None]
     uppers = [type_.upper for type_ in types if type_.upper is not None]
-    lower = min(lowers) if len(lowers) == len(types) else None
-    upper = max(uppers) if len(uppers) == len(types) else None
-    return replace(found, lower=lower, upper=upper, values=values)
+    return replace(
+        common,
+        lower=min(lowers) if len(lowers) == len(types) else None,
+        upper=max(uppers) if len(uppers) == len(types) else None,
+        values=values,
+        lists_null=lists_null,
+        written=written,
+    )
 
 
 def _case(op: Op, arguments: Arguments) -> Type:

@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar
 
 from hush.core import InvalidValueError, Number, fraction_between, positive
 from hush.mechanisms.grouped import exact_share, sum_error
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.estimators import Linear, Moment, Parts, added
+from hush.query.plan.estimators import Linear, Moment, Parts, added, support
 from hush.query.plan.plan import SMALLEST, Plan, PlanTerms, at_price
 from hush.query.question import AggregateKind, Question
 from hush.query.released import aggregates_in, noisy
@@ -63,14 +64,17 @@ def plan(
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     """
-    terms = PlanTerms(**options)
-
-    def planned(price: Fraction, certain: Number | None) -> Plan:
-        if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
-            raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, confident(certain), terms)
-
+    planned = partial(planned_at, question, schema, PlanTerms(**options))
     return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
+
+
+def planned_at(
+    question: Question, schema: Schema, terms: PlanTerms, price: Fraction, confidence: Number | None
+) -> Plan:
+    """Return the plan of a question at a price."""
+    if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+        raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
+    return at_price(question, schema, price, confident(confidence), terms)
 
 
 def _errors(candidate: Plan) -> list[float]:
@@ -191,7 +195,8 @@ def _missing_in_advance(plan: Plan, output: Expression) -> float | None:
 
 def decided(plan: Plan, output: Expression) -> bool:
     """Return whether the noise of an output helps to decide which rows are shown."""
-    return plan.winners is not None and plan.winners.touch(plan.estimators, aggregates_in(output))
+    winners, aggregates = plan.winners, aggregates_in(output)
+    return winners is not None and any(winners.deciding & support(plan.estimators[number]) for number in aggregates)
 
 
 def known_error(plan: Plan, output: Expression, confidence: float) -> float | None:
@@ -199,17 +204,13 @@ def known_error(plan: Plan, output: Expression, confidence: float) -> float | No
     factors = linear_factors(plan, output)
     if factors is None:
         return None
-    # one aggregate keeps its own rounding to the grid, which may give a shorter half-width
-    if len(factors) == 1:
-        ((index, factor),) = factors.items()
-        estimator = plan.estimators[index]
-        assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
-        return float(abs(factor)) * float(estimator.widened(sum_error(plan.noise_of(estimator.parts), confidence)))
     parts: list[tuple[Parts, Fraction]] = []
     moved = Fraction(0)
     for index, factor in factors.items():
         estimator = plan.estimators[index]
         assert isinstance(estimator, Linear)  # noqa: S101 - `_form` looked
+        if len(factors) == 1:  # one aggregate keeps its own rounding to the grid, which may give a shorter half-width
+            return float(abs(factor)) * float(estimator.widened(sum_error(plan.noise_of(estimator.parts), confidence)))
         parts.append((estimator.parts, factor))
         moved += abs(factor) * (estimator.rounding if estimator.on_grid else estimator.rounding + estimator.grid / 2)
     return float(sum_error(plan.noise_of(added(*parts)), confidence) + moved)
@@ -243,21 +244,18 @@ def error_times_rows(plan: Plan, output: Expression) -> float | None:
 
 def rows_off(plan: Plan, output: Expression) -> float | None:
     """Return the expected rank error of a quantile, in rows; None for other outputs."""
-    quantile = _quantile(plan, output)
-    return None if quantile is None else plan.draw(quantile).rows_off(quantile)
+    quantile = plan.estimator(output)
+    if not isinstance(quantile, DrawnAggregate) or quantile.kind is not AggregateKind.QUANTILE:
+        return None
+    return plan.draw(quantile).rows_off(quantile)
 
 
 def rows_needed(plan: Plan, output: Expression) -> float | None:
     """Return the number of rows with which a quantile is known for any data; with fewer it may be any value."""
-    quantile = _quantile(plan, output)
-    return None if quantile is None else plan.draw(quantile).rows_needed(quantile)
-
-
-def _quantile(plan: Plan, output: Expression) -> DrawnAggregate | None:
-    """Return the choice of an output that is a quantile; None for other outputs, MIN and MAX too."""
-    estimator = plan.estimator(output)
-    quantile = isinstance(estimator, DrawnAggregate) and estimator.kind is AggregateKind.QUANTILE
-    return cast("DrawnAggregate", estimator) if quantile else None
+    quantile = plan.estimator(output)
+    if not isinstance(quantile, DrawnAggregate) or quantile.kind is not AggregateKind.QUANTILE:
+        return None
+    return plan.draw(quantile).rows_needed(quantile)
 
 
 def errs(plan: Plan, output: Expression) -> bool:
@@ -277,6 +275,7 @@ def is_count(expression: Expression, plan: Plan) -> bool:
 _Form = dict[int | None, Fraction]
 """Σ aᵢ·(aggregate i) + b: the aᵢ by aggregate, and b under None."""
 _LINEAR = {Op.NEGATE, Op.TO_DECIMAL, Op.ADD, Op.SUBTRACT, Op.MULTIPLY, Op.DIVIDE}
+_ZERO = Fraction(0)
 
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
@@ -285,46 +284,37 @@ def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None
     if form is None:
         return None
     for index, factor in form.items():
-        if index is not None and factor:
+        if abs(factor) > _LARGEST_FACTOR and index is not None:
+            return None
+        if factor and index is not None:
             factors[index] = factor
-            if abs(factor) > _LARGEST_FACTOR:
-                return None
     return factors
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:
-    match expression:
-        case Literal(value=Fraction() as value):
-            return {None: value}
-        case Released():
-            return {expression.index: Fraction(1)} if isinstance(plan.estimator(expression), Linear) else None
-        case Call(op=op) if op in _LINEAR:
-            forms = [_form(plan, argument) for argument in expression.arguments]
-        case _:
-            return None
-    first, last = forms[0], forms[-1]  # the same of one argument
+    """Return an expression as a linear form of counts and sums; None where it is none."""
+    if isinstance(expression, Literal) and isinstance(expression.value, Fraction):
+        return {None: expression.value}
+    if isinstance(expression, Released):
+        return {expression.index: Fraction(1)} if isinstance(plan.estimator(expression), Linear) else None
+    if not isinstance(expression, Call) or expression.op not in _LINEAR:
+        return None
+    first, last = (_form(plan, expression.arguments[place]) for place in (0, -1))  # the same of one argument
     if first is None or last is None:
         return None
-    constant = last.get(None, Fraction(0)) if last.keys() <= {None} else None
-    match op:
-        case Op.TO_DECIMAL:
-            return first
-        case Op.NEGATE:
-            return _sum(first, Fraction(-1))
+    scale = Fraction(1)
+    match expression.op:
         case Op.ADD | Op.SUBTRACT:
-            return _sum(first, Fraction(1), last, Fraction(1 if op is Op.ADD else -1))
-        case Op.MULTIPLY if constant is not None:
-            return _sum(first, constant)
+            sign = 1 if expression.op is Op.ADD else -1
+            return {index: first.get(index, _ZERO) + sign * last.get(index, _ZERO) for index in first | last}
+        case Op.NEGATE:
+            scale = Fraction(-1)
         case Op.MULTIPLY if first.keys() <= {None}:
-            return _sum(last, first.get(None, Fraction(0)))
-        case Op.DIVIDE if constant:
-            return _sum(first, 1 / constant)
-    return None
-
-
-def _sum(form: _Form, factor: Fraction, other: _Form | None = None, others: Fraction = Fraction(0)) -> _Form:
-    """Return the sum of two forms, each times a factor."""
-    other = other or {}
-    return {
-        index: factor * form.get(index, Fraction(0)) + others * other.get(index, Fraction(0)) for index in form | other
-    }
+            first, scale = last, first.get(None, _ZERO)
+        case Op.MULTIPLY if last.keys() <= {None}:
+            scale = last.get(None, _ZERO)
+        case Op.DIVIDE if last.keys() <= {None} and last.get(None):
+            scale = 1 / last[None]
+        case Op.MULTIPLY | Op.DIVIDE:
+            return None
+    return {index: factor * scale for index, factor in first.items()}

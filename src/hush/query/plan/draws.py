@@ -159,81 +159,69 @@ class Draw:
         return math.fsum(self.rows_off(choice) ** 2 for choice in self.confidences)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawPlanner:
-    """Plans the choices of a question: for pure ε, or for the ρ of zCDP that implies (ε,δ)."""
+def planned_draws(
+    shares: Mapping[DrawnAggregate, Fraction],
+    confidences: Mapping[DrawnAggregate, float],
+    alone: Collection[object],
+    bounds: Limits,
+    rho: Fraction | None = None,
+) -> tuple[Draw, ...]:
+    """Return how choices with their ``shares`` of ε are made: for pure ε, or for the ρ of zCDP that implies (ε,δ).
 
-    shares: Mapping[DrawnAggregate, Fraction]
-    """The choices, each with its share of ε."""
-    confidences: Mapping[DrawnAggregate, float]
-    alone: Collection[object]
-    """Quantiles that need noise of their own, because others are compared or computed with them."""
-    bounds: Limits
-
-    def made(self, rho: Fraction | None = None) -> tuple[Draw, ...]:
-        """Return how they are made, for pure ε or for ρ: lists of quantiles from one distribution if that is better."""
-        draws = {choice: self._single(choice, rho) for choice in self.shares}
-        lists: dict[Histogram, list[DrawnAggregate]] = {}
-        for choice in self.shares:
-            if choice.kind is AggregateKind.QUANTILE and choice not in self.alone:
-                lists.setdefault(choice.histogram, []).append(choice)
-        for choices in lists.values():
-            if len(choices) == 1:
-                continue
-            together = self._together(choices, rho)
-            if together.error() < math.fsum(draws[choice].error() for choice in choices):
-                # in the place of the first, so that the order of draws follows the question
-                first, *others = choices
-                draws[first] = together
-                for choice in others:
-                    del draws[choice]
-        return tuple(draws.values())
-
-    def _single(self, choice: DrawnAggregate, rho: Fraction | None) -> Draw:
+    Quantiles of one column are read off one distribution where that is better, but for those that need noise of their
+    own (``alone``), because others are compared or computed with them.
+    """
+    rows, contribution = bounds.rows, bounds.contribution
+    draws: dict[DrawnAggregate, Draw] = {}
+    lists: dict[LineHistogram, list[DrawnAggregate]] = {}
+    for choice, share in shares.items():
         # the ρ of all choices adds up, so each gets an equal part; of that, a draw in one group has bounded range
         # ε/groups, hence is (ε/groups)²/8-zCDP: ε = √(8·groups·ρ), rounded down
-        bounds, confidence, epsilon = self.bounds, self.confidences[choice], self.shares[choice]
+        epsilon, histogram, weight = share, choice.histogram, choice.weight(bounds)
         if rho is not None:
-            squared = 8 * bounds.groups * rho / len(self.shares)
+            squared = 8 * bounds.groups * rho / len(shares)
             epsilon = Fraction(math.isqrt(math.floor(squared * _ROOT**2)), _ROOT)
-        histogram = choice.histogram
-        weight, rows, contribution = choice.weight(bounds), bounds.rows, bounds.contribution
         mechanism: grouped.GroupedQuantile | grouped.GroupedMode
         if isinstance(histogram, LineHistogram):
             mechanism = grouped.GroupedQuantile(
                 fraction=choice.quantile,
                 points=histogram.points,
                 epsilon=epsilon,
-                confidence=confidence,
+                confidence=confidences[choice],
                 cell=histogram.cell,
                 row_weight=weight,
                 rows=rows,
                 contribution=contribution,
             )
+            if choice.kind is AggregateKind.QUANTILE and choice not in alone:
+                lists.setdefault(histogram, []).append(choice)
         else:
-            values = len(histogram.values)
             mechanism = grouped.GroupedMode(
-                values=values, epsilon=epsilon, row_weight=weight, rows=rows, contribution=contribution
+                values=len(histogram.values), epsilon=epsilon, row_weight=weight, rows=rows, contribution=contribution
             )
-        return Draw(
-            confidences={choice: confidence}, histogram=histogram, mechanism=mechanism, epsilon=self.shares[choice]
+        draws[choice] = Draw(
+            confidences={choice: confidences[choice]}, histogram=histogram, mechanism=mechanism, epsilon=share
         )
-
-    def _together(self, choices: list[DrawnAggregate], rho: Fraction | None) -> Draw:
-        """Return one draw of several quantiles from one noisy distribution, at the price of the separate draws."""
-        histogram, bounds = choices[0].histogram, self.bounds
-        assert isinstance(histogram, LineHistogram)  # noqa: S101 - quantiles lie on a line
-        epsilon = sum((self.shares[choice] for choice in choices), Fraction(0))
-        mechanism = grouped.GroupedDistribution(
+    for histogram, choices in lists.items():
+        if len(choices) == 1:
+            continue
+        # one noisy distribution at the price of the separate draws; it counts whole bins, so finer cells are of no use
+        epsilon = sum((shares[choice] for choice in choices), Fraction(0))
+        distribution = grouped.GroupedDistribution(
             bins=histogram.bins,
-            rho=None if rho is None else rho * len(choices) / len(self.shares),
+            rho=None if rho is None else rho * len(choices) / len(shares),
             laplace=epsilon if rho is None else None,
             points=histogram.points,
             cell=histogram.width,
             row_weight=choices[0].weight(bounds),
-            rows=bounds.rows,
-            contribution=bounds.contribution,
+            rows=rows,
+            contribution=contribution,
         )
-        confidences = {choice: self.confidences[choice] for choice in choices}
-        # the noisy distribution counts whole bins, so finer cells are of no use
-        return Draw(confidences=confidences, histogram=histogram.coarse, mechanism=mechanism, epsilon=epsilon)
+        held = {choice: confidences[choice] for choice in choices}
+        together = Draw(confidences=held, histogram=histogram.coarse, mechanism=distribution, epsilon=epsilon)
+        if together.error() < math.fsum(draws[choice].error() for choice in choices):
+            # in the place of the first, so that the order of draws follows the question
+            draws[choices[0]] = together
+            for choice in choices[1:]:
+                del draws[choice]
+    return tuple(draws.values())

@@ -107,11 +107,6 @@ class Plausible(NamedTuple):
     ends: tuple[float, float] = (0.0, 0.0)
 
 
-def differences(released: Floats, noise: Floats) -> Callable[[Groups], Floats]:
-    """Return plausible true values of a number: those of some groups, a row each, less the draws of the noise."""
-    return lambda groups: np.asarray(released[groups][:, None] - noise)
-
-
 ROUNDED = 2**20
 """Error bars of sums cover the rounding of this number of rows to a grid of 2³⁰ steps: 2⁻¹¹ of the range.
 
@@ -132,7 +127,8 @@ class Linear:
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values around the answers before these are rounded to the grid."""
-        return Plausible(differences(combined(released, self.parts), combined(noise, self.parts)))
+        centre, draws = combined(released, self.parts), combined(noise, self.parts)
+        return Plausible(lambda groups: np.asarray(centre[groups][:, None] - draws))
 
     @property
     def on_grid(self) -> bool:
@@ -189,9 +185,7 @@ class Moment:
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values."""
         numbers = [combined(released, parts) for parts in self.inputs]
-        truths_of = [
-            differences(number, combined(noise, parts)) for number, parts in zip(numbers, self.inputs, strict=True)
-        ]
+        draws = [combined(noise, parts) for parts in self.inputs]
         # a count below 1/2 rounds to 0, and of no rows there is no mean; sample variances and correlations need two
         unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
         low, high = self._range
@@ -200,7 +194,7 @@ class Moment:
         rounding = 0.5 if self.kind is AggregateKind.AVG and self.first[0].factor.rounds else 0.0
 
         def of(groups: Groups) -> Floats:
-            inputs = [each(groups) for each in truths_of]
+            inputs = [number[groups][:, None] - drawn for number, drawn in zip(numbers, draws, strict=True)]
             truths, answer = self._raw(inputs), answers[groups][:, None]
             if self.kind in _CLIPPED:
                 # moving an answer to the end of its public range brings it closer to the truth, which lies there, but
@@ -296,13 +290,14 @@ class Needs:
 
 
 def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> tuple[tuple[Estimator, ...], Needs]:
-    """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down."""
+    """Return an estimator for each aggregate, and the statistics they need; units may be ``weighted`` down.
+
+    Refuse factors that, alone or multiplied, overflow or underflow a float.
+    """
     needs = Needs(weighted=weighted)
-    populations: list[Population] = []
+    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
     counted: dict[Population, list[Aggregate]] = {}
-    for aggregate in aggregates:
-        population = Population.of(aggregate.where, aggregate.arguments)
-        populations.append(population)
+    for aggregate, population in zip(aggregates, populations, strict=True):
         if aggregate.kind in _WEIGHED:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)
@@ -312,22 +307,16 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
             estimators.append(_counted(aggregate, population, sources[population], needs))
         else:
             estimators.append(_compile(aggregate, population, needs))
-    _check_sizes(needs)
-    return tuple(estimators), needs
-
-
-def _check_sizes(needs: Needs) -> None:
-    """Refuse factors that, alone or multiplied, overflow or underflow a float."""
-    factors: list[tuple[Factor, ...]] = []
+    products: list[tuple[Factor, ...]] = []
     for choice in needs.choices:
-        factors += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
+        products += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
     for noised in needs.statistics:
         statistic = members(noised)[0]
         if isinstance(statistic, Total | DistinctTotal):
-            factors.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
-    for product in factors:
+            products.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
+    for factors in products:
         step, largest = Fraction(1), 1
-        for factor in product:
+        for factor in factors:
             step *= factor.step
             largest = max(largest, abs(factor.first), abs(factor.last))
         if not (step >= _TINY and step * largest**2 <= 1 / _TINY):
@@ -335,6 +324,7 @@ def _check_sizes(needs: Needs) -> None:
                 "the bounds of these values are too large or too fine to compute with; "
                 "CLIP the values to a smaller range, or divide them by a constant"
             )
+    return tuple(estimators), needs
 
 
 def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Estimator:
@@ -365,14 +355,11 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
         case AggregateKind.MODE:
             argument = aggregate.arguments[0]
             values = finite_values(argument.type)
-            if values is None:
+            if not values:
                 how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
                 raise UnplannableError(
-                    f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
-                )
-            if not values:
-                raise UnplannableError(
-                    "MODE picks from a public list of values, and the conditions leave none of it; widen them"
+                    "MODE picks from a public list of values, and this has none, or the conditions leave none of it; "
+                    f"{how} its values in the policy, or widen the conditions"
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
@@ -468,13 +455,8 @@ class CountSource:
     noised: Count | Halves
     population: Population
     """The rows that are counted; sums that are divided by this count run over the very same."""
-
-    @property
-    def count(self) -> Parts:
-        """The number of rows. Its variance is that of one noisy number, times the number of parts."""
-        if isinstance(self.noised, Count):
-            return ((self.noised, Fraction(1, self.noised.times)),)
-        return self.noised.count(whole=self.population != self.noised.above.population)
+    count: Parts
+    """The number of rows. Its variance is that of one noisy number, times the number of parts."""
 
 
 def _sources(
@@ -486,19 +468,21 @@ def _sources(
     costs: dict[Population, int] = {}
     for population, aggregates in counted.items():
         weights = demands[population] = defaultdict(Fraction)
-        separate: CountSource | None = None  # each sum from zero has weight 1, whose cube root is 1
-        cost = len(aggregates) * _UNIT
+        # each sum from zero has weight 1, whose cube root is 1
+        options: list[tuple[int, CountSource | None]] = [(len(aggregates) * _UNIT, None)]
         for aggregate in aggregates:
             for argument, weight in _weights(aggregate).items():
                 weights[argument] += weight
             if aggregate.kind is not AggregateKind.SUM:
-                times = FINE if weighted and not population.everything else 1
-                separate = CountSource(Count(population=population, times=times), population)
-        options = [(cost if separate is None else _cost(weights), separate)]
+                options = []
+        if not options:
+            times = FINE if weighted and not population.everything else 1
+            separate = Count(population=population, bound=times)
+            options = [(_cost(weights), CountSource(separate, population, ((separate, Fraction(1, times)),)))]
         for argument in weights:
             halves = None if argument is None else Halves.of(population, argument, weighted=weighted)
             if halves is not None:
-                options.append((_cost(weights, argument), CountSource(halves, population)))
+                options.append((_cost(weights, argument), CountSource(halves, population, halves.count())))
         # of sources that cost the same the first is taken
         costs[population], chosen[population] = min(options, key=itemgetter(0))
     for wider, wanted in demands.items():
@@ -510,10 +494,13 @@ def _sources(
             (argument,) = population.not_null
             if argument not in weights:
                 continue
-            halves = Halves.of(replace(population, within=wider), argument, weighted=weighted)
+            halves = Halves.of(population, argument, weighted=weighted, wider=wider)
             if halves is not None:
                 cost = _cost(weights, argument, others=wanted[None]) + _cost({**wanted, None: Fraction(0)})
-                both = {population: CountSource(halves, halves.above.population), wider: CountSource(halves, wider)}
+                both = {
+                    population: CountSource(halves, population, halves.count()),
+                    wider: CountSource(halves, wider, halves.count(wider=True)),
+                }
                 shared.append((cost - costs[population] - costs[wider], both))
         chosen |= min(shared, key=itemgetter(0))[1]
     return chosen
@@ -524,12 +511,7 @@ _UNIT = 10**9  # costs are whole numbers: a tie must not depend on the last digi
 
 def _cost(weights: _Weights, halved: Expression | None = None, others: Fraction = Fraction(0)) -> int:
     """Return the cost Σw^{1/3}; where halves of one argument count the rows, and ``others`` of COUNT(*), with them."""
-    cost = 0.0
-    for argument, weight in weights.items():
-        if halved is None:
-            cost += math.cbrt(weight)
-        elif argument == halved:
-            cost += math.cbrt(2 * (weight + weights[None]) + 3 * others)
-        elif argument is not None:
-            cost += math.cbrt(weight)
-    return round(cost * _UNIT)
+    terms = dict(weights)
+    if halved is not None:
+        terms[halved] = 2 * (terms[halved] + terms.pop(None)) + 3 * others
+    return round(sum(map(math.cbrt, terms.values())) * _UNIT)

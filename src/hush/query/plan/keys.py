@@ -33,7 +33,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast, overload
+from typing import Any, cast
 
 from hush.query.expressions import (
     MOST_PIECES,
@@ -93,17 +93,11 @@ class Points(Sequence[Value]):
     def __len__(self) -> int:
         return self.many + self.null
 
-    @overload
-    def __getitem__(self, place: int) -> Value: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Value]: ...
-
-    def __getitem__(self, place: int | slice) -> Value | Sequence[Value]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return tuple(self[at] for at in range(len(self))[place])
-        at = range(len(self))[place]
-        return at_position(self.kind, (self.first + at) * self.step) if at < self.many else None
+            return tuple(self[index] for index in range(len(self))[place])
+        index = range(len(self))[place]
+        return at_position(self.kind, (self.first + index) * self.step) if index < self.many else None
 
     def __contains__(self, value: object) -> bool:
         if value is None or isinstance(value, str | bool):
@@ -185,15 +179,13 @@ def finite_values(type_: Type, limit: float = MAX_KEYS) -> Sequence[Value] | Non
 
 def domains(keys: tuple[Named, ...], relation: Relation, most: float = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    lists: list[Domain] = []
+    public: list[Domain] = []
     for _, expression in keys:
         domain = _domain(expression, relation, most)
         if domain is None:
             return None
-        lists.append(domain)
-        if most_keys(lists) > most:
-            return None
-    return tuple(lists)
+        public.append(domain)
+    return tuple(public) if most_keys(public) <= most else None
 
 
 def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Expression]], int] | None = None) -> int:
@@ -282,7 +274,7 @@ def _domain(expression: Expression, relation: Relation, most: float) -> Domain |
         several = derived is not None and len(_columns(derived.expression)) > 1 and most_keys([derived]) <= MAX_TRIED
         if several and Kind.DECIMAL not in kinds:
             return derived
-    values = finite_values(narrowed_key(expression, relation), most)
+    values = finite_values(narrowed_key(expression, relation) if isinstance(expression, Call) else type_, most)
     if values is None:
         return looked or derived
     if type_.null_is_key:
@@ -465,10 +457,8 @@ def restricted(scan: Scan, relation: Relation) -> Relation:
     return Filter(source=result, condition=all_of(applicable)) if applicable else result
 
 
-def narrowed_key(key: Expression, relation: Relation) -> Type:
+def narrowed_key(key: Call, relation: Relation) -> Type:
     """Return the type of a key on the rows that pass all conditions over that key and constants alone."""
-    if not isinstance(key, Call):
-        return key.type
     defined = _defined(key, relation)
     if defined is None:
         return key.type

@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from hush.accounting.events import Event
@@ -31,7 +32,7 @@ from hush.mechanisms.grouped import GroupedGaussian, GroupedLaplace, GroupedNois
 from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Column, Expression, Released
 from hush.query.functions import describe as written
-from hush.query.plan.draws import DRAWN, Draw, DrawnAggregate, DrawPlanner
+from hush.query.plan.draws import DRAWN, Draw, DrawnAggregate, planned_draws
 from hush.query.plan.estimators import Estimator, Needs, Parts, compile_aggregates
 from hush.query.plan.keys import (
     MANY_KEYS,
@@ -45,6 +46,7 @@ from hush.query.plan.keys import (
     why_private,
 )
 from hush.query.plan.stability import (
+    Count,
     DistinctCount,
     DistinctTotal,
     Halves,
@@ -150,21 +152,17 @@ class Plan:
     @property
     def events(self) -> tuple[Event, ...]:
         """The events to charge, as in `hush.accounting.events`."""
-        mechanisms = [] if self.selection is None else [self.selection.mechanism]
-        return tuple(
-            each.event
-            for each in (*mechanisms, *(noise.law for noise in self.noises), *(draw.mechanism for draw in self.draws))
-        )
+        keys = () if self.selection is None else (self.selection.mechanism.event,)
+        return (*keys, *(noise.law.event for noise in self.noises), *(draw.mechanism.event for draw in self.draws))
 
     @property
     def items(self) -> tuple[PriceItem, ...]:
         """The price list: choosing keys, then the noises and the draws."""
-        keys = [] if self.selection is None else [self.selection]
-        return (
-            *(PriceItem(what="choosing keys", epsilon=each.epsilon, delta=each.delta) for each in keys),
-            *(PriceItem(what=_price_line(noise.noised), epsilon=noise.epsilon) for noise in self.noises),
-            *(PriceItem(what=_price_line(draw.choices), epsilon=draw.epsilon) for draw in self.draws),
-        )
+        lines = [PriceItem(_price_line(noise.noised), noise.epsilon) for noise in self.noises]
+        lines += [PriceItem(_price_line(draw.choices), draw.epsilon) for draw in self.draws]
+        if self.selection is not None:
+            lines.insert(0, PriceItem("choosing keys", self.selection.epsilon, self.selection.delta))
+        return tuple(lines)
 
     def draw(self, choice: DrawnAggregate) -> Draw:
         """Return the draw that makes a choice."""
@@ -239,12 +237,19 @@ class PlanTerms:
 
 def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: float, terms: PlanTerms) -> Plan:
     """Plan a question that costs ε: its keys, limits and statistics, the split of ε, all noise, its δ and its notes."""
-    public, matches = _listed_keys(question, terms), terms.matches
+    by, matches = [key for _, key in question.keys], terms.matches
+
+    # public keys are listed; others are chosen, for which an account with a δ pays
+    public: tuple[Domain, ...] | None = None
+    if terms.keys != "private" or not by:
+        most_listed = MANY_KEYS if terms.for_keys and terms.keys is None else MAX_KEYS
+        public = domains(question.keys, question.relation, most_listed)
     private_keys = public is None
+    if private_keys and terms.keys == "public":
+        raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
     key_count = None if public is None else most_keys(public, matches)
 
     # what is computed, and how much one unit moves it
-    by = [key for _, key in question.keys]
     bounds = limits(
         question.relation,
         schema,
@@ -263,13 +268,20 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     if not (needs.statistics or needs.choices or private_keys):
         epsilon = Fraction(0)  # public keys alone: the list is the policy's, and says nothing of the data
 
-    # the ε of each part, and the δ at which the ε of Gaussian noise holds
-    for_keys, for_statistics, for_choices = _split(epsilon, needs, private_keys=private_keys)
+    # the ε of each part: choosing keys has the weight 1/2, each statistic its own, and each choice 1
+    weights: dict[object, Fraction] = dict.fromkeys(needs.choices, Fraction(1))
+    weights.update(needs.statistics.items())
+    if private_keys:
+        weights["keys"] = Fraction(1, 2)
+    parts = {item: share * epsilon for item, share in zip(weights, shares([*weights.values()], 1 / 3), strict=True)}
+    for_choices = {choice: parts[choice] for choice in needs.choices}
+
+    # the δ at which the ε of Gaussian noise holds
     noise_delta = Fraction(0)
     if terms.gaussian:
         # of what choosing keys leaves, half is for its Gaussian threshold and half for the numbers
         noise_delta = (terms.delta - terms.for_keys) / 2 if private_keys else terms.delta
-    selection = _selection(for_keys, terms.for_keys, noise_delta, bounds) if private_keys else None
+    selection = _selection(parts["keys"], terms.for_keys, noise_delta, bounds) if private_keys else None
 
     # where noise decides which rows are shown, bars are wider; those of quantiles are drawn with the answer, so their
     # level is fixed before any data is read
@@ -279,38 +291,37 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
         winners = Winners.of(question, estimators, public, combined=bool(combined))
     certain = confidence if winners is None else 1 - winners.prepared(1 - confidence)
     deciding = frozenset() if winners is None else winners.deciding
-    choosing = DrawPlanner(
-        shares=for_choices,
-        confidences={choice: certain if choice in deciding else confidence for choice in needs.choices},
-        alone=_computed_together(question, estimators) | deciding if needs.choices else frozenset(),
-        bounds=bounds,
-    )
-    noises, draws, gaussian = _protected(needs, choosing, for_statistics, terms, noise_delta)
+    confidences = {choice: certain if choice in deciding else confidence for choice in needs.choices}
+    # choices that an output is computed from together with others of the same column have noise of their own, too
+    alone: set[object] = {*deciding}
+    for _, output in question.outputs if needs.choices else ():
+        read = [estimators[aggregate] for aggregate in aggregates_in(output)]
+        drawn = [estimator for estimator in read if isinstance(estimator, DrawnAggregate)]
+        histograms = [choice.histogram for choice in drawn]
+        alone.update(choice for choice in drawn if histograms.count(choice.histogram) > 1)
+    draws_for = partial(planned_draws, for_choices, confidences, alone, bounds)
+
+    # statistics and choices are each paid for in zCDP where that errs less; where both are, they share the ρ of their ε
+    # together, which is more than the sum of their parts
+    drawn_part = sum(for_choices.values(), Fraction(0))
+    numeric = epsilon - drawn_part - parts.get("keys", 0)
+    noises, gaussian = _noises(needs, bounds, numeric, terms.rho(numeric, noise_delta), preferred=terms.prefer_gaussian)
+    draws, divergent = draws_for(), False
+    if rho := terms.rho(drawn_part, noise_delta):
+        others = draws_for(rho)
+        divergent = math.fsum(draw.error() for draw in others) < math.fsum(draw.error() for draw in draws)
+        draws = others if divergent else draws
+    if gaussian and divergent:
+        joint = terms.rho(numeric + drawn_part, noise_delta) / (numeric + drawn_part)
+        noises, _ = _noises(needs, bounds, numeric, joint * numeric, preferred=terms.prefer_gaussian)
+        draws = draws_for(joint * drawn_part)
 
     # the δ that is spent, and the one that the guarantee holds at
     spent = selection.delta if selection else Fraction(0)
-    threshold = selection is not None and selection.gaussian
-    meant_at = spent + (noise_delta if gaussian else 0) + (noise_delta if threshold else 0)
-
-    notes = _caveats(question, bounds, draws, key_count, schema, terms)
-    if winners is not None and winners.ordered:
-        notes.append(
-            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
-            "cover that; ask for named groups to have a narrower one"
-        )
-    if winners is not None and winners.having:
-        notes.append(
-            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
-            "0; leave HAVING out to have narrower ones"
-        )
-    if meant_at > spent:
-        # draws may be paid for in zCDP without any Gaussian noise
-        noisy = threshold or any(isinstance(noise.law, GroupedGaussian) for noise in noises)
-        listed = any(
-            isinstance(draw.mechanism, grouped.GroupedDistribution) and draw.mechanism.rho is not None for draw in draws
-        )
-        notes.append(gaussian_price(meant_at, drawn=not noisy and not listed))
-    return Plan(
+    meant_at = spent + (gaussian or divergent) * noise_delta
+    if selection is not None and selection.gaussian:
+        meant_at += noise_delta
+    plan = Plan(
         question=question,
         exact_query=ExactQuery(
             relation=question.relation,
@@ -328,21 +339,11 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
         epsilon=epsilon,
         delta=spent,
         meant_at=meant_at,
-        caveats=tuple(notes),
+        caveats=(),
         confidence=confidence,
         winners=winners,
     )
-
-
-def _listed_keys(question: Question, terms: PlanTerms) -> tuple[Domain, ...] | None:
-    """Return the public keys; None where keys are chosen, for which an account with a δ pays."""
-    public: tuple[Domain, ...] | None = None
-    if terms.keys != "private" or not question.keys:
-        most_listed = MANY_KEYS if terms.for_keys and terms.keys is None else MAX_KEYS
-        public = domains(question.keys, question.relation, most_listed)
-    if public is None and terms.keys == "public":
-        raise UnplannableError(f"{why_private(question.keys, question.relation)}. So keys='public' is not possible")
-    return public
+    return replace(plan, caveats=_caveats(plan, key_count, schema, terms))
 
 
 def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: Limits) -> Selection:
@@ -364,22 +365,6 @@ def _selection(epsilon: Fraction, delta: Fraction, meant_at: Fraction, bounds: L
     )
 
 
-def _split(
-    epsilon: Fraction, needs: Needs, *, private_keys: bool
-) -> tuple[Fraction, Fraction, dict[DrawnAggregate, Fraction]]:
-    """Return the parts of ε for choosing keys, for all statistics together, and for each choice.
-
-    Choosing keys has the weight 1/2, each statistic its own, and each choice 1.
-    """
-    weights: dict[object, Fraction] = dict.fromkeys(needs.choices, Fraction(1))
-    weights.update(needs.statistics.items())
-    if private_keys:
-        weights["keys"] = Fraction(1, 2)
-    parts = {item: share * epsilon for item, share in zip(weights, shares([*weights.values()], 1 / 3), strict=True)}
-    for_statistics = sum((parts[statistic] for statistic in needs.statistics), Fraction(0))
-    return parts.get("keys", Fraction(0)), for_statistics, {choice: parts[choice] for choice in needs.choices}
-
-
 def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
     """Return parts of 1 proportional to weight^power, to about a tenth of a per cent, exactly adding up to 1.
 
@@ -390,41 +375,6 @@ def shares(weights: Sequence[Fraction], power: float) -> list[Fraction]:
     parts = [max(1, round(_FINE * float(weight) ** power)) for weight in weights]
     total = sum(parts)
     return [Fraction(part, total) for part in parts]
-
-
-def _computed_together(question: Question, estimators: tuple[Estimator, ...]) -> frozenset[object]:
-    """Return choices that an output is computed from together with others of the same column."""
-    compared: set[object] = set()
-    for _, output in question.outputs:
-        read = [estimators[aggregate] for aggregate in aggregates_in(output)]
-        drawn = [estimator for estimator in read if isinstance(estimator, DrawnAggregate)]
-        histograms = [choice.histogram for choice in drawn]
-        compared.update(choice for choice in drawn if histograms.count(choice.histogram) > 1)
-    return frozenset(compared)
-
-
-def _protected(
-    needs: Needs, choosing: DrawPlanner, numeric: Fraction, terms: PlanTerms, delta: Fraction
-) -> tuple[tuple[Noise, ...], tuple[Draw, ...], bool]:
-    """Return the noise of statistics and the draws of choices, and whether their ε holds only at a δ.
-
-    Each kind on its own is paid for in zCDP where that errs less. Where both are, they share the ρ of their ε together,
-    which is more than the sum of their parts.
-    """
-    preferred, drawn = terms.prefer_gaussian, sum(choosing.shares.values(), Fraction(0))
-    noises, gaussian = _noises(needs, choosing.bounds, numeric, terms.rho(numeric, delta), preferred=preferred)
-    if not choosing.shares:
-        return noises, (), gaussian
-    draws, divergent = choosing.made(), False
-    if rho := terms.rho(drawn, delta):
-        others = choosing.made(rho)
-        divergent = math.fsum(draw.error() for draw in others) < math.fsum(draw.error() for draw in draws)
-        draws = others if divergent else draws
-    if gaussian and divergent:
-        joint = terms.rho(numeric + drawn, delta) / (numeric + drawn)
-        noises, _ = _noises(needs, choosing.bounds, numeric, joint * numeric, preferred=preferred)
-        draws = choosing.made(joint * drawn)
-    return noises, draws, gaussian or divergent
 
 
 def _noises(
@@ -442,43 +392,45 @@ def _noises(
     if not rho or not laplace or (single and not preferred):
         return tuple(laplace), False
     gaussian: list[Noise] = []
-    errors: list[tuple[float, ...]] = []
+    of_laplace, of_gaussian = [], []
     for pure, weight, share in zip(laplace, weights, shares(weights, 1 / 2), strict=True):
         step, numbers = pure.law.sensitivity, len(pure.statistics)
         normal = GroupedGaussian.for_rho(share * rho, sensitivity=step, contribution=contribution, numbers=numbers)
         gaussian.append(replace(pure, law=normal, epsilon=share * epsilon))
-        errors.append(tuple(float(weight) * law.variance / step / step for law in (pure.law, normal)))
-    of_laplace, of_gaussian = map(math.fsum, zip(*errors, strict=True))
-    better = preferred or of_gaussian < of_laplace
+        of_laplace.append(float(weight) * pure.law.variance / step / step)
+        of_gaussian.append(float(weight) * normal.variance / step / step)
+    better = preferred or math.fsum(of_gaussian) < math.fsum(of_laplace)
     return tuple(gaussian if better else laplace), better
 
 
 # the plan in words
 
 
+_WORDS = {
+    Halves: "sum and count of",
+    Total: "sum of",
+    DistinctTotal: "sum of distinct values of",
+    DistinctCount: "distinct values of",
+    UnitCount: "count of units",
+    Count: "count",
+}
+
+
 def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     """Return a line of the price list: a statistic or choices, their columns, and the condition on rows if any."""
-    expressions: tuple[Expression, ...] = ()
-    match item:
-        case Halves():
-            words, expressions, population = "sum and count of", (item.factor.expression,), item.above.population
-        case Total():
-            words, population = "sum of", item.population
-            expressions = tuple(factor.expression for factor in item.factors)
-        case DistinctTotal():
-            words, expressions, population = "sum of distinct values of", (item.expression,), item.population
-        case DistinctCount():
-            words, expressions, population = "distinct values of", (item.expression,), item.population
-        case UnitCount():
-            words, population = "count of units", item.population
-        case tuple():
-            histogram, kind = item[0].histogram, item[0].kind.value + ("s" if len(item) > 1 else "")
-            expressions = (histogram.expression,)
-            which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
-            words, population = f"{kind} {which} of" if which else f"{kind} of", histogram.population
-        case _:
-            words, population = "count", item.population
+    read = item[0].histogram if isinstance(item, tuple) else members(item)[0]
+    if isinstance(item, tuple):
+        which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
+        words = " ".join(filter(None, [item[0].kind.value + "s" * (len(item) > 1), which, "of"]))
+    else:
+        words = _WORDS[type(item)]
+    expressions: list[Expression] = []
+    if isinstance(read, Total):
+        expressions = [factor.expression for factor in read.factors]
+    elif not isinstance(read, Count | UnitCount):
+        expressions = [read.expression]
     words = f"{words} {' * '.join(map(written, expressions))}".rstrip()
+    population = read.population
     if population.where is not None:
         words += f" where {written(population.where)}"
     not_null = [written(column) for column in population.not_null if column not in expressions]
@@ -491,27 +443,21 @@ _COUNTS = {AggregateKind.COUNT, AggregateKind.COUNT_UNITS, AggregateKind.COUNT_D
 _DISTINCT = {AggregateKind.COUNT_DISTINCT, AggregateKind.SUM_DISTINCT, AggregateKind.AVG_DISTINCT}
 
 
-def _caveats(
-    question: Question,
-    bounds: Limits,
-    draws: tuple[Draw, ...],
-    key_count: int | None,
-    schema: Schema,
-    terms: PlanTerms,
-) -> list[str]:
+def _caveats(plan: Plan, key_count: int | None, schema: Schema, terms: PlanTerms) -> tuple[str, ...]:
     """Return the caveats, the most important first: sources of bias and rows left out, from public facts alone."""
+    question, bounds, draws = plan.question, plan.exact_query.limits, [draw.mechanism for draw in plan.draws]
     lines = list(question.notes)
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
     several = "s" * (bounds.rows != 1)
-    beyond, ties = 0, False
+    outermost, ties = 0, False
     for draw in draws:
-        if isinstance(draw.mechanism, grouped.GroupedQuantile):
-            beyond = max(beyond, -(-draw.mechanism.rank // draw.mechanism.row_weight))
-            ties = ties or draw.mechanism.ties is not None
-    if beyond:
+        if isinstance(draw, grouped.GroupedQuantile):
+            outermost = max(outermost, -(-draw.rank // draw.row_weight))
+            ties = ties or draw.ties is not None
+    if outermost:
         lines.append(
-            f"MIN and MAX are quantiles, not the true extremes: about {beyond:,} rows lie beyond the value (with "
+            f"MIN and MAX are quantiles, not the true extremes: about {outermost:,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
     if bounds.units is not Units.ALONE:
@@ -538,20 +484,25 @@ def _caveats(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
         )
-    if question.keys:
-        lines.append(_key_caveat(question, unit, listed=key_count is not None))
-    if bounds.units is not Units.ALONE:
-        lines += _beyond_caveats(question, bounds, schema)
-    return list(dict.fromkeys(lines))
-
-
-def _beyond_caveats(question: Question, bounds: Limits, schema: Schema) -> list[str]:
-    """Return the owner's released estimates of the share of rows or groups beyond the question's limits."""
-    lines: list[str] = []
-    for scan in scans(question.relation):
+    # which groups are in the answer, and where rows with other keys count
+    if question.keys and key_count is None:
+        size, few = public_size(question.keys, question.relation), f"with only a few units ({unit}) are left out"
+        listed = size is not None and size <= MAX_KEYS
+        lines.append(
+            f"of {size:,} declared groups those {few}; keys='public' lists them all" if listed else f"groups {few}"
+        )
+    elif question.keys:
+        types = [key.type for _, key in question.keys]
+        others = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
+        nulls = [type_.null_is_key for type_ in types if type_.nullable]
+        otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
+        counted = f"count under NULL{otherwise}" if any(nulls) else "are not counted"
+        lines.append(f"all declared groups are listed, also empty ones; {others} {counted}")
+    # the owner's released estimates of the share of rows or groups beyond the question's limits
+    keys = {key.name for _, key in question.keys if isinstance(key, Column)}
+    for scan in scans(question.relation) if bounds.units is not Units.ALONE else ():
+        key_columns = {column for name, column, _ in scan.columns if name in keys}
         for beyond in schema.tables[scan.table].beyond:
-            keys = {key.name for _, key in question.keys if isinstance(key, Column)}
-            key_columns = {column for name, column, _ in scan.columns if name in keys}
             estimate = f"in an estimate of {beyond.when} (receipt {beyond.receipt}) {beyond.percent}"
             if beyond.by is None and beyond.limit == bounds.rows:
                 lines.append(
@@ -563,30 +514,29 @@ def _beyond_caveats(question: Question, bounds: Limits, schema: Schema) -> list[
                     f"{estimate} of the groups by {beyond.by} in {scan.table} were beyond max_groups = "
                     f"{beyond.limit}, and are left out"
                 )
-    return lines
+    if plan.winners is not None and plan.winners.ordered:
+        lines.append(
+            "noise also decides which rows come first, and favours rows whose noise is large: their ± is wider to "
+            "cover that; ask for named groups to have a narrower one"
+        )
+    if plan.winners is not None and plan.winners.having:
+        lines.append(
+            "noise can bring a row past the limit of HAVING: where that is possible its ± is much wider, and covers "
+            "0; leave HAVING out to have narrower ones"
+        )
+    if plan.meant_at > plan.delta:
+        # draws may be paid for in zCDP without any Gaussian noise
+        noisy = plan.selection is not None and plan.selection.gaussian
+        noisy = noisy or any(isinstance(noise.law, GroupedGaussian) for noise in plan.noises)
+        listed = any(isinstance(draw, grouped.GroupedDistribution) and draw.rho is not None for draw in draws)
+        lines.append(gaussian_price(plan.meant_at, drawn=not noisy and not listed))
+    return tuple(dict.fromkeys(lines))
 
 
 def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
     """Return the caveat that the ε of Gaussian noise, or of many draws (``drawn``), holds at a δ."""
     subject = "this price, for values drawn from many groups," if drawn else "with Gaussian noise this price"
     return f"{subject} holds at δ={float(meant_at):.6g}, which the budget's δ already covers: it costs no δ"
-
-
-def _key_caveat(question: Question, unit: str, *, listed: bool) -> str:
-    """Return which groups are in the answer, and where rows with other keys count."""
-    if not listed:
-        size = public_size(question.keys, question.relation)
-        few = f"with only a few units ({unit}) are left out"
-        if size is None or size > MAX_KEYS:
-            return f"groups {few}"
-        return f"of {size:,} declared groups those {few}; keys='public' lists them all"
-    types = [key.type for _, key in question.keys]
-    nulls = [type_.null_is_key for type_ in types if type_.nullable]
-    rows = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
-    if not any(nulls):
-        return f"all declared groups are listed, also empty ones; {rows} are not counted"
-    otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
-    return f"all declared groups are listed, also empty ones; {rows} count under NULL{otherwise}"
 
 
 def _clamped(type_: Type) -> bool:

@@ -91,7 +91,7 @@ from fractions import Fraction
 from hush.core import Grid, InvalidValueError
 from hush.mechanisms.grouped import Contribution
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Call, Column, Expression, Hashed, Op, columns_in, hashed_once, with_columns
+from hush.query.expressions import Call, Column, Expression, Op, columns_in, with_columns
 from hush.query.functions import all_of, constant
 from hush.query.functions.logic import COMPARISONS, conjuncts
 from hush.query.functions.record import describe
@@ -110,7 +110,7 @@ from hush.query.relations import (
     WithWindows,
     columns,
     private,
-    relations_in,
+    walk,
     with_values,
 )
 from hush.query.schema import Schema
@@ -188,7 +188,7 @@ def limits(
     ``by`` are the keys themselves; ``matches`` counts rows of public tables; ``max_rows`` and ``max_groups`` are limits
     that the question sets itself.
     """
-    parts = relations_in(relation)
+    parts = list(walk(relation))
     scanned = [part for part in parts if isinstance(part, Scan)]
     names = [scan.table for scan in scanned if not scan.public]
     if not names:
@@ -241,7 +241,10 @@ def limits(
 
 
 def one_row_per_unit(relation: Relation, *, owned: bool, by: frozenset[str] = frozenset()) -> bool:
-    """Return whether the shape of the relation proves that no unit has two rows in it that agree on columns ``by``."""
+    """Return whether the shape of the relation proves that no unit has two rows in it that agree on columns ``by``.
+
+    Of a public relation: whether it has one row at most.
+    """
 
     def one_row(source: Relation, by: frozenset[str] = by) -> bool:
         return one_row_per_unit(source, owned=owned, by=by)
@@ -260,13 +263,13 @@ def one_row_per_unit(relation: Relation, *, owned: bool, by: frozenset[str] = fr
             return {name for name, _ in relation.keys} <= by
         case UnionAll():
             # tables that have rows as units are read once each (see `limits`), so their rows are different units
-            return not owned and all(map(one_row, relation.sources))
+            return not owned and private(relation) and all(map(one_row, relation.sources))
         case Join():
             # a pair for each row of the left side, at most: names of columns differ, so ``by`` serves both sides
-            right = (private(relation.right) and one_row(relation.right)) or _one_row(relation.right)
-            return one_row(relation.left) and (not relation.kind.widens or right)
+            right = one_row(relation.right, by if private(relation.right) else frozenset())
+            return private(relation) and one_row(relation.left) and (not relation.kind.widens or right)
         case Constants():
-            return False
+            return len(relation.rows) == 1
 
 
 def most_by_number(relation: Filter, by: frozenset[str] = frozenset()) -> int | None:
@@ -294,19 +297,6 @@ def most_by_number(relation: Filter, by: frozenset[str] = frozenset()) -> int | 
     # ``number <= 0`` keeps no row; a limit is 1 at least
     row_limits = [max(int(end), 1) for end in ends if end is not None]
     return min(row_limits, default=None)
-
-
-def _one_row(relation: Relation) -> bool:
-    """Return whether the shape of a public relation proves that it has one row at most."""
-    match relation:
-        case Filter() | Project():
-            return _one_row(relation.source)
-        case PerUnit():
-            return not private(relation) and not relation.keys
-        case Constants():
-            return len(relation.rows) == 1
-        case _:
-            return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,7 +405,7 @@ def _joined_unit_rows(relation: Join, schema: Schema, by: Keys, matches: Matches
     else:
         private_side, public_side, joined_on = relation.right, relation.left, [left for left, _ in relation.on]
     unit_rows = _unit_rows(private_side, schema, by, matches)
-    if _one_row(public_side):
+    if one_row_per_unit(public_side, owned=True):
         return unit_rows
     public_columns, private_columns = columns(public_side).keys(), columns(private_side).keys()
     # keys of public columns alone tell public rows apart; one that is mixed with others may have a value for each row
@@ -454,15 +444,12 @@ def _joined_unit_rows(relation: Join, schema: Schema, by: Keys, matches: Matches
 # statistics: what one row adds, and one unit (steps 4 and 5)
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Population(Hashed):
+class Population:
     """The rows of a group that a statistic sums over."""
 
     where: Expression | None = None
     not_null: tuple[Expression, ...] = ()
-    within: Population | None = None
-    """A wider population, if its rows outside of this one are counted as well."""
 
     @property
     def everything(self) -> bool:
@@ -486,9 +473,8 @@ class Population(Hashed):
         return cls(where=all_of(further) if further else None, not_null=tuple(sorted(tested, key=repr)))
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Factor(Hashed):
+class Factor:
     """An expression as an integer between two public ones, minus a centre."""
 
     expression: Expression
@@ -536,26 +522,18 @@ class Factor(Hashed):
         return self.first - self.centre, self.last - self.centre
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count(Hashed):
-    """The number of rows of the population, each counted ``times`` times.
-
-    A row is counted in small parts where units are weighted down by more rows than these.
-    """
+class Count:
+    """The number of rows of the population, or of those of its rows that are not in a narrower one."""
 
     population: Population
-    times: int = 1
-
-    @property
-    def bound(self) -> int:
-        """The contribution of one row."""
-        return self.times
+    without: Population | None = None
+    bound: int = 1
+    """How many times a row is counted: in small parts, where units are weighted down by more rows than these."""
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total(Hashed):
+class Total:
     """The sum over the population of a product of one or two factors, less a constant a row."""
 
     population: Population
@@ -586,9 +564,8 @@ class Total(Hashed):
         return min(corners) - self.offset, max(corners) - self.offset
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitCount(Hashed):
+class UnitCount:
     """How many units have a row in the population: a unit counts once in each group."""
 
     population: Population
@@ -596,9 +573,8 @@ class UnitCount(Hashed):
     """A unit counts once."""
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctCount(Hashed):
+class DistinctCount:
     """How many values occur, where each unit shows at most ``rows`` of its values in each group.
 
     A unit's values are kept in the order of a hash of (unit, value). A unit that comes adds at most the values it
@@ -611,9 +587,8 @@ class DistinctCount(Hashed):
     """A value counts once."""
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctTotal(Hashed):
+class DistinctTotal:
     """The sum of the values that occur, each once, as integers around a centre: SUM(DISTINCT x).
 
     The values are those that `DistinctCount` counts: S = ⋃ S_u, where S_u are the at most ``rows`` values that unit u
@@ -641,26 +616,11 @@ Distinct = DistinctCount | DistinctTotal
 """Statistics of distinct values."""
 
 
-@hashed_once
+Statistic = Count | Total | UnitCount | DistinctCount | DistinctTotal
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Others(Hashed):
-    """How many rows are in the wider population and not in this one, each counted ``times`` times."""
-
-    population: Population
-    times: int
-
-    @property
-    def bound(self) -> int:
-        """The contribution of one row."""
-        return self.times
-
-
-Statistic = Count | Total | UnitCount | DistinctCount | DistinctTotal | Others
-
-
-@hashed_once
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Halves(Hashed):
+class Halves:
     """Σ(x-l) and Σ(x-u) over a population: its sum and its number of rows for the sensitivity of one sum.
 
     A row adds the integers i ≥ 0 and i - span ≤ 0; one of the ``others``, if these are counted, adds span to them. In a
@@ -672,25 +632,28 @@ class Halves(Hashed):
 
     above: Total
     below: Total
-    others: Others | None = None
+    others: Count | None = None
 
     @classmethod
-    def of(cls, population: Population, expression: Expression, *, weighted: bool) -> Halves | None:
+    def of(
+        cls, population: Population, expression: Expression, *, weighted: bool, wider: Population | None = None
+    ) -> Halves | None:
         """Return a column's sums above its lower and below its upper bound; None if it has only one possible value.
 
-        Where units are ``weighted``, rows of a unit with too many of them count less.
-
-        Where the population is ``within`` a wider one, its other rows are counted, too.
+        Where units are ``weighted``, rows of a unit with too many of them count less. Of a ``wider`` population the
+        other rows are counted, too.
         """
         raw = Factor.raw(expression, weighted=weighted)
         if raw.first == raw.last:
             return None
         above, below = replace(raw, centre=raw.first), replace(raw, centre=raw.last)
-        span = raw.last - raw.first
+        others = None
+        if wider is not None:
+            others = Count(population=wider, without=population, bound=raw.last - raw.first)
         return cls(
             above=Total(population=population, factors=(above,)),
             below=Total(population=population, factors=(below,)),
-            others=None if population.within is None else Others(population=population, times=span),
+            others=others,
         )
 
     @property
@@ -703,10 +666,10 @@ class Halves(Hashed):
         """The largest change of all sums together by one row, in ℓ₁."""
         return self.factor.last - self.factor.first
 
-    def count(self, *, whole: bool) -> tuple[tuple[Statistic, Fraction], ...]:
-        """Return the number of rows, of the ``whole`` wider population or of this, as statistics with their factors."""
+    def count(self, *, wider: bool = False) -> tuple[tuple[Statistic, Fraction], ...]:
+        """Return the number of rows, of the ``wider`` population or of this, as statistics with their factors."""
         unit = Fraction(1, self.bound)
-        further = ((self.others, unit),) if whole and self.others is not None else ()
+        further = ((self.others, unit),) if wider and self.others is not None else ()
         return ((self.above, unit), (self.below, -unit), *further)
 
 

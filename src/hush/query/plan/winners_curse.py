@@ -43,7 +43,6 @@ points. Where there are more groups, or HAVING is not settled, such a bar reache
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from hush.query.plan.draws import DrawnAggregate
@@ -113,10 +112,6 @@ class Winners(NamedTuple):
             offset=question.offset,
         )
 
-    def touch(self, estimators: tuple[Estimator, ...], aggregates: Iterable[int]) -> bool:
-        """Return whether the noise of some aggregates decides which rows are shown."""
-        return any(self.deciding & support(estimators[aggregate]) for aggregate in aggregates)
-
     def missing(self, outside: float, *, candidates: int, shown: int) -> float:
         """Return α₁: how often a candidate's bar may miss, given that it passed HAVING."""
         return outside * shown / candidates if self.ordered and 0 < shown < candidates else outside
@@ -135,13 +130,14 @@ class Winners(NamedTuple):
             return self.settled(outside)
         if self.having or self.candidates is None:
             return None
-        return self.missing(outside, candidates=self.candidates, shown=self._shown(self.candidates))
+        return self._missing_of(self.candidates, outside)
 
     def prepared(self, outside: float) -> float:
         """Return how often the bar of a quantile that decides may miss, as it is drawn."""
-        candidates = _ASSUMED if self.candidates is None else self.candidates
-        return self.settled(self.missing(outside, candidates=candidates, shown=self._shown(candidates)))
+        return self.settled(self._missing_of(_ASSUMED if self.candidates is None else self.candidates, outside))
 
-    def _shown(self, candidates: int) -> int:
+    def _missing_of(self, candidates: int, outside: float) -> float:
+        """Return α₁ where as many of the candidates are shown as LIMIT and OFFSET leave."""
         after_offset = max(candidates - self.offset, 0)
-        return after_offset if self.limit is None else min(self.limit, after_offset)
+        shown = after_offset if self.limit is None else min(self.limit, after_offset)
+        return self.missing(outside, candidates=candidates, shown=shown)

@@ -34,7 +34,7 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
-from hush.query.sql.allow_list import is_set
+from hush.query.sql.allow_list import has
 from hush.query.sql.answers import asked
 from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
@@ -69,7 +69,7 @@ def resolve(
         # each rewriting runs only where its node occurs; most questions have none of them
         if exp.Pivot in classes:
             tree = without_pivots(tree)
-        if any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
+        if any(has(node, "db") for node in tree.find_all(exp.Column, exp.Table)):
             tree = unqualified(tree, schema)
         if exp.Join in classes:
             tree = with_plain_joins(tree, schema)

@@ -34,7 +34,7 @@ import time
 import tomllib
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -117,34 +117,15 @@ class OidcSettings:
         return cls(**toml, client_secret=word, roles_claim=claim, **roles)
 
 
-class SignInFlows:
-    """Sign-ins that are under way at a provider, in the state that all workers share."""
-
-    def __init__(self, storage: Storage, *, clock: Callable[[], float] = time.time) -> None:
-        self._storage, self._clock = storage, clock
-
-    def begin(self, key: str, content: str, *, seconds: float) -> None:
-        """Store a flow until its browser comes back with its key."""
-        with self._storage.changing():
-            now = self._clock()
-            self._storage.change("DELETE FROM hush_flows WHERE until < ?", now)
-            self._storage.change("INSERT INTO hush_flows VALUES (?, ?, ?)", key, content, now + seconds)
-
-    def end(self, key: str) -> str | None:
-        """Return the content of a flow, once, if its time has not run out."""
-        with self._storage.changing():
-            # Read and deleted in one statement: a state is valid once, on all workers together.
-            flows = self._storage.rows("DELETE FROM hush_flows WHERE key = ? RETURNING content, until", key)
-        return str(flows[0][0]) if flows and flows[0][1] > self._clock() else None
-
-
 class OpenIdProvider:
-    """One provider, as one worker knows it. Use it from any thread; it waits for the network."""
+    """One provider, as one worker knows it. Use it from any thread; it waits for the network.
 
-    def __init__(self, settings: OidcSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    Sign-ins that are under way lie in the store that all workers share.
+    """
+
+    def __init__(self, settings: OidcSettings) -> None:
         self.settings = settings
         self._jwt = optional("jwt", "oidc")
-        self._clock = clock
         self._lock = threading.Lock()
         self._metadata: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, list[dict[str, Any]]] | None = None
@@ -154,7 +135,7 @@ class OpenIdProvider:
     def metadata(self) -> dict[str, Any]:
         """Return the provider's addresses, from its discovery document."""
         with self._lock:
-            if self._metadata is None or self._clock() - self._metadata[0] > _KNOWN:
+            if self._metadata is None or time.monotonic() - self._metadata[0] > _KNOWN:
                 issuer = self.settings.issuer
                 document = _fetched(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
                 places = [document.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
@@ -162,39 +143,37 @@ class OpenIdProvider:
                 # OpenID Connect Discovery 1.0, 4.3: the document must name the issuer that it was fetched for.
                 if document.get("issuer") != issuer or not safe:
                     raise _refused("the discovery document is not that of the issuer, or its addresses are not safe")
-                self._metadata = (self._clock(), document)
+                self._metadata = (time.monotonic(), document)
             return self._metadata[1]
 
-    def _key(self, header: Mapping[str, Any]) -> Any:
-        """Return the key that a token names; for an unknown one, fetch the keys again."""
-        key = self._named(header, oldest=_KEYS) or self._named(header, oldest=_SOONEST)
-        if key is None:
-            raise _refused("no published key fits the token")
-        return self._jwt.PyJWK(key, algorithm=header["alg"])
-
-    def _named(self, header: Mapping[str, Any], *, oldest: float) -> dict[str, Any] | None:
-        """Return the one published key that fits a token's header."""
+    def _published(self, oldest: float) -> list[dict[str, Any]]:
+        """Return the provider's keys, fetched at most ``oldest`` seconds ago."""
         keys_url = self.metadata()["jwks_uri"]
         with self._lock:
-            if self._keys is None or self._clock() - self._keys[0] > oldest:
+            if self._keys is None or time.monotonic() - self._keys[0] > oldest:
                 published = _fetched(keys_url).get("keys", [])
-                self._keys = (self._clock(), [key for key in published if isinstance(key, dict)])
-            keys = self._keys[1]
+                self._keys = (time.monotonic(), [key for key in published if isinstance(key, dict)])
+            return self._keys[1]
+
+    def _key(self, header: Mapping[str, Any]) -> Any:
+        """Return the one published key that fits a token's header; for an unknown one, fetch the keys again."""
         key_id, algorithm = header.get("kid"), header["alg"]
-        fitting = [
-            key
-            for key in keys
-            if (key_id is None or key.get("kid") == key_id)
-            and key.get("kty") == _KINDS[algorithm[:2]]
-            and key.get("alg", algorithm) == algorithm
-            and key.get("use", "sig") == "sig"
-        ]
-        # More than one fitting key is ambiguous, and so is refused.
-        return fitting[0] if len(fitting) == 1 else None
+        for oldest in (_KEYS, _SOONEST):
+            fitting = [
+                key
+                for key in self._published(oldest)
+                if (key_id is None or key.get("kid") == key_id)
+                and key.get("kty") == _KINDS[algorithm[:2]]
+                and key.get("alg", algorithm) == algorithm
+                and key.get("use", "sig") == "sig"
+            ]
+            if len(fitting) == 1:  # more than one is ambiguous, and so is refused
+                return self._jwt.PyJWK(fitting[0], algorithm=algorithm)
+        raise _refused("no published key fits the token")
 
     # the way of a sign-in
 
-    def begin(self, flows: SignInFlows, link: str = "") -> tuple[str, str]:
+    def begin(self, shared: Storage, link: str) -> tuple[str, str]:
         """Return the provider's address for a browser, and the secret that binds the sign-in to this browser.
 
         ``link`` is the secret of a one-time link: the subject who comes back is bound to its person.
@@ -214,16 +193,21 @@ class OpenIdProvider:
         endpoint = self.metadata()["authorization_endpoint"]
         flow = {"nonce": nonce, "verifier": verifier, "browser": hashed(browser).hex(), "issuer": self.settings.issuer}
         flow["link"] = hashed(link).hex() if link else ""
-        flows.begin(hashed(state).hex(), json.dumps(flow), seconds=sessions.FLOW.seconds)
+        now = time.time()
+        shared.change("DELETE FROM hush_flows WHERE until < ?", now)
+        into = "INSERT INTO hush_flows VALUES (?, ?, ?)"
+        shared.change(into, hashed(state).hex(), json.dumps(flow), now + sessions.FLOW.seconds)
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urllib.parse.urlencode(parameters)}", browser
 
-    def sign_in(self, flows: SignInFlows, people: People, query: Mapping[str, str], browser: str) -> Person:
+    def sign_in(self, shared: Storage, people: People, query: Mapping[str, str], browser: str) -> Person:
         """Return the person who comes back from the provider, after all checks of the response."""
-        # The state is used up even if a later check fails.
-        stored = flows.end(hashed(query.get("state", "")).hex())
-        if stored is None:
+        # Read and deleted in one statement: a state is valid once, on all workers together, and used up even if a later
+        # check fails.
+        ended = "DELETE FROM hush_flows WHERE key = ? RETURNING content, until"
+        flows = shared.rows(ended, hashed(query.get("state", "")).hex())
+        if not flows or flows[0][1] <= time.time():
             raise _refused("the state is not known, was used before, or is too old")
-        flow = json.loads(stored)
+        flow = json.loads(flows[0][0])
         if not hmac.compare_digest(hashed(browser).hex(), flow["browser"]):
             raise _refused("the sign-in began in another browser")
         issuer = query.get("iss")

@@ -80,14 +80,8 @@ _TABLES = {
 _ADDED = (("hush_identities", "until", "{real} NOT NULL DEFAULT 0"), ("hush_people", "factor", "TEXT"))
 """Columns of later versions. ``until`` is the moment up to which a provider's sign-in holds. It is 0 for people whom an
 earlier version bound by name, without an invitation: they are invited anew, and their tokens wait for that."""
-_COPIED = {
-    "hush_people": ("name", "roles", "password", "created", "factor"),
-    "hush_tokens": ("hash", "id", "person", "label", "scopes", "created", "expires", "maker"),
-    "hush_identities": ("person", "issuer", "subject", "until"),
-    "hush_dashboards": ("id", "person", "content"),
-    "hush_outbox": ("id", "content"),
-}
-"""The tables and columns in a backup. Sessions and links are left out: an ended one must not become valid again."""
+_COPIED = ("hush_people", "hush_tokens", "hush_identities", "hush_dashboards", "hush_outbox")
+"""The tables in a backup. Sessions and links are left out: an ended one must not become valid again."""
 _CURRENT = "NOT EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name AND i.until <= ?)"
 """The SQL condition that a person, if bound to a provider's subject, has signed in there recently enough."""
 _ACTING: ContextVar[tuple[str, str]] = ContextVar("acting", default=("", ""))
@@ -233,8 +227,7 @@ class People:
 
     def recorded(self, act: OwnerAct) -> None:
         """Delete an act from the outbox, after it was written into the ledger."""
-        with self.storage.changing():
-            self.storage.change("DELETE FROM hush_outbox WHERE id = ?", act.identity)
+        self.storage.change("DELETE FROM hush_outbox WHERE id = ?", act.identity)
 
     def fail(self, failures: Mapping[FailedSignIn, int]) -> None:
         """Add to the counts of failed sign-ins; the oldest lines are deleted."""
@@ -567,8 +560,7 @@ class People:
         identity, name, roles, _, last_use, maker = sessions[0]
         # Not at every request: a read must not always cost a write.
         if now - last_use >= _SEEN:
-            with self.storage.changing():
-                self.storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
+            self.storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
         return Person(name=name, roles=_read_roles(roles), session=identity, token=maker)
 
     def sessions(self, name: str) -> list[BrowserSession]:
@@ -632,8 +624,8 @@ class People:
 
     def tokens(self, name: str) -> list[Token]:
         """Return somebody's tokens, newest first; those that expired too."""
-        query = "SELECT id, person, label, scopes, created, expires FROM hush_tokens WHERE person = ? "
-        rows = self.storage.rows(f"{query} ORDER BY created DESC", name)
+        columns = "SELECT id, person, label, scopes, created, expires FROM hush_tokens"
+        rows = self.storage.rows(f"{columns} WHERE person = ? ORDER BY created DESC", name)
         return [Token(key, who, text, tuple(scopes.split()), *times) for key, who, text, scopes, *times in rows]
 
     def revoke_token(self, name: str, identity: str) -> bool:
@@ -739,7 +731,7 @@ def _prepare(storage: Storage) -> None:
     if versions and versions[0][0] > _VERSION:
         raise PeopleError(f"The people at {storage.place} were written by a newer hush; use that one.")
     for table, column, kind in _ADDED:
-        if not storage.has_column(table, column):
+        if column not in storage.columns(table):
             storage.make([f"ALTER TABLE {table} ADD COLUMN {column} {kind}"])
             # An earlier version bound these people by name alone: their sessions must not go on.
             if column == "until":
@@ -750,13 +742,13 @@ def _prepare(storage: Storage) -> None:
 
 def _copy(source: Storage, target: Storage) -> None:
     """Copy the tables of a backup, inside transactions of both stores; rows that the target has are kept."""
-    for table, names in _COPIED.items():
+    for table in _COPIED:
+        names = sorted(target.columns(table))
         for row in source.rows(f"SELECT {', '.join(names)} FROM {table}"):  # noqa: S608 - ours
-            if not target.rows(f"SELECT 1 FROM {table} WHERE {names[0]} = ?", row[0]):  # noqa: S608 - ours
-                _insert(target, table, **dict(zip(names, row, strict=True)))
+            _insert(target, table, "ON CONFLICT DO NOTHING", **dict(zip(names, row, strict=True)))
 
 
-def _insert(storage: Storage, table: str, **row: Any) -> None:
-    """Insert a row, inside of a transaction; the columns are ours."""
+def _insert(storage: Storage, table: str, clause: str = "", /, **row: Any) -> None:
+    """Insert a row; table, columns and clause are ours."""
     columns, marks = ", ".join(row), ", ".join("?" * len(row))
-    storage.change(f"INSERT INTO {table} ({columns}) VALUES ({marks})", *row.values())  # noqa: S608 - ours
+    storage.change(f"INSERT INTO {table} ({columns}) VALUES ({marks}) {clause}", *row.values())  # noqa: S608 - ours

@@ -74,15 +74,10 @@ class Cookie:
         return request.cookies.get(self.name(settings), "")
 
     def set(self, response: AnyResponse, value: str, settings: ServiceSettings) -> AnyResponse:
-        """Give it to a browser."""
+        """Give it to a browser; an empty one is deleted there."""
         attributes: dict[str, Any] = {"secure": settings.secure, "httponly": True, "samesite": self.samesite}
-        response.set_cookie(self.name(settings), value, max_age=self.seconds, path="/", **attributes)
-        return response
-
-    def delete(self, response: AnyResponse, settings: ServiceSettings) -> AnyResponse:
-        """Delete it in a browser."""
-        attributes: dict[str, Any] = {"secure": settings.secure, "httponly": True, "samesite": self.samesite}
-        response.delete_cookie(self.name(settings), path="/", **attributes)
+        seconds = self.seconds if value else 0
+        response.set_cookie(self.name(settings), value, max_age=seconds, path="/", **attributes)
         return response
 
 

@@ -77,7 +77,7 @@ async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     if visit.service.oidc is None:
         raise UnknownPlaceError
     _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
-    provider_url, browser = await asyncio.to_thread(visit.service.oidc.begin, visit.service.flows, link)
+    provider_url, browser = await asyncio.to_thread(visit.service.oidc.begin, visit.service.shared, link)
     if link:  # a form must not lead to another site, so says the content security policy: people click once more
         response = draw(visit, "welcome.html", message="", oidc=True, place=provider_url)
     else:
@@ -88,19 +88,19 @@ async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
 @ROUTES.page(f"GET {CALLBACK}", ANYBODY)
 async def back_from_elsewhere(visit: Visit) -> Response:
     """Sign somebody in who comes back from the OpenID provider; they always arrive at the first page."""
-    provider, flows = visit.service.oidc, visit.service.flows
+    provider = visit.service.oidc
     if provider is None:
         raise UnknownPlaceError
     _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
     query, browser = dict(visit.query), sessions.FLOW.read(visit.request, visit.settings)
     try:
-        person = await asyncio.to_thread(provider.sign_in, flows, visit.people, query, browser)
+        person = await asyncio.to_thread(provider.sign_in, visit.service.shared, visit.people, query, browser)
     except SignInError as error:
         visit.note_failure("oidc", "")
         response = await sign_in_page(visit, str(error))
     else:
         response = _begin(visit, person)
-    return sessions.FLOW.delete(response, visit.settings)
+    return sessions.FLOW.set(response, "", visit.settings)
 
 
 @ROUTES.page("GET /welcome/{secret}", ANYBODY)
@@ -135,7 +135,7 @@ def _begin(visit: Visit, person: Person) -> Response:
 async def sign_out(visit: Visit) -> Response:
     """End the session."""
     visit.people.end_session(visit.name, visit.who.session)
-    return sessions.SESSION.delete(RedirectResponse("/sign-in", 303), visit.settings)
+    return sessions.SESSION.set(RedirectResponse("/sign-in", 303), "", visit.settings)
 
 
 @ROUTES.page("GET /account", SIGNED_IN)

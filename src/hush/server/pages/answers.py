@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from hush.core.format import figure, visible
+from hush.core.format import figure
 from hush.curator import together
 from hush.curator.answer import CAVEATS_SHOWN, Answer
 from hush.ledger import LedgerError
@@ -64,7 +64,7 @@ async def answer_page(visit: Visit) -> Response:
             if ending not in FILES or not 1 <= place <= len(answers):
                 raise UnknownPlaceError
             return answer_file(answers[place - 1], f"answer-{number}-{place}", ending)
-        drawn = [(visible(answer.question, lines=True), shown(answer)) for answer in answers]
+        drawn = [(answer.question, shown(answer)) for answer in answers]
         return await show(visit, "refreshed.html", data=release["data"], receipt=release, answers=drawn)
     try:
         answer = await visit.answer(number)
@@ -88,7 +88,7 @@ async def answer_page(visit: Visit) -> Response:
         question=answer.question,
         again="again" in request.query_params,
         dashboards=[
-            (dashboard.identity, visible(dashboard.title))
+            dashboard
             for dashboard in await dashboards.listed(visit)
             if dashboard.maker == visit.name and dashboard.data == release["data"]
         ],
@@ -118,7 +118,7 @@ async def compare_page(visit: Visit) -> Response:
     charges = [charge for charge in await visit.history(_RECENT) if charge["outcome"] in _PAID]
     recent = {charge["number"]: charge["question"] for charge in charges if not kind_of(charge["question"])}
     recent |= {number: answer.question for answer in answers if (number := int(answer.receipt)) not in recent}
-    by = [" and ".join(map(visible, _keys(answer))) for answer in pair]
+    by = [" and ".join(_keys(answer)) for answer in pair]
     tables = compared(*pair) if pair else []
     return await show(visit, "compare.html", numbers=numbers, by=by, tables=tables, recent=recent, problem=problem)
 
@@ -138,18 +138,17 @@ def compared(first: Answer, second: Answer) -> list[dict[str, Any]]:
     ]
     pairs = [(column, other) for column in numbers[0] for other in numbers[1] if column.name == other.name]
     pairs = pairs or list(zip(*numbers, strict=False))
-    places = {tuple(others[name][row] for name in keys): row for row in range(len(second))}
-    shared = [
-        (key, row, places[key])
-        for row, key in enumerate(tuple(keys[name][row] for name in keys) for row in range(len(first)))
-        if key in places
-    ]
+    rows, places = (
+        {tuple(columns[name][row] for name in keys): row for row in range(len(answer))}
+        for columns, answer in ((keys, first), (others, second))
+    )
+    shared = [(key, row, places[key]) for key, row in rows.items() if key in places]
     return [
         {
-            "names": list(dict.fromkeys((visible(column.name), visible(other.name)))),
+            "names": list(dict.fromkeys((column.name, other.name))),
             "rows": [
                 {
-                    "key": ", ".join("NULL" if part is None else visible(str(part)) for part in key) or "all rows",
+                    "key": ", ".join("NULL" if part is None else str(part) for part in key) or "all rows",
                     "a": cell(column, row),
                     "b": cell(other, second_row),
                     "difference": _difference(column, row, other, second_row),
@@ -196,7 +195,7 @@ def shown(
     drawable = len(answer) and any(column.noisy and column.kind.numeric for column in answer.columns)
     charts = drawn(answer, query) if drawable else {"chart": "", "measures": [], "kinds": []}
     return {
-        "columns": [{"name": visible(column.name), "numeric": column.kind.numeric} for column in answer.columns],
+        "columns": answer.columns,
         "rows": rows,
         "further": max(len(answer) - _SHOWN_ROWS, 0),
         **charts,
@@ -219,7 +218,7 @@ def drawn(answer: Answer, query: Mapping[str, str]) -> dict[str, Any]:
     taken = kind or plot(answer.columns, column=measure).kind
     return {
         "chart": both(answer.columns, column=measure, kind=kind),
-        "measures": [(name, visible(name), name == measure) for name in names],
+        "measures": [(name, name == measure) for name in names],
         "kinds": [(kind.value, kind is taken) for kind in possible],
     }
 

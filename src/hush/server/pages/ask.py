@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import json
 import math
-import uuid
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -42,7 +41,7 @@ from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
 from hush.server.pages.layout import data_set_named, show
-from hush.server.pages.tables import choices
+from hush.server.pages.tables import CONDITIONS, MEASURES
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit
 from hush.utility import posterior
@@ -92,9 +91,10 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         prices=json.dumps(script, ensure_ascii=False) if script else "",
         dummy="" if preview is None else _dummy(preview),
         examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
-        builders=list(map(choices, tables)),
+        tables=tables,
+        measures=MEASURES,
+        conditions=CONDITIONS,
         answer=None if tried is None else shown(tried),
-        request_id=uuid.uuid4().hex,
         ask_first="" if ask_first is None else figure(ask_first, exact=True),
         reason=form["reason"],
     )
@@ -176,7 +176,10 @@ def before(curator: Curator, question: str, data: str, epsilon: str, rows: int) 
     near = max((index for index, step in enumerate(prices) if Fraction(step) <= usual), default=0)
     chosen = prices.index(epsilon) if epsilon else near
     explained = curator.at_prices(question, epsilons=prices, data=named)
-    charges = [[price(view.account, explanation.events) for explanation in explained] for view in views]
+    bars = [
+        (1 - view.account.share_spent, *(takes(view.account, price(view.account, told.events)) for told in explained))
+        for view in views
+    ]
     return {
         "prices": prices,
         "chosen": chosen,
@@ -184,10 +187,7 @@ def before(curator: Curator, question: str, data: str, epsilon: str, rows: int) 
         "takes": [_takes(explanation) for explanation in explained],
         "more": [0 if told.outlook is None else told.outlook.more for told in explained],
         "outputs": _outputs(explained, rows),
-        "bars": [
-            (float(1 - view.account.share_spent), *(float(takes(view.account, charge)) for charge in charges_of))
-            for view, charges_of in zip(views, charges, strict=True)
-        ],
+        "bars": [list(map(float, shares)) for shares in bars],
         "notes": explained[chosen].caveats,
         "rows": rows,
         "keys": _keys(explained[0]),
@@ -212,10 +212,9 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
     """
     tables = [{**told.errors(), **told.errors_if_settled()} for told in explained]
     times = [told.errors_times_rows() for told in explained]
-    first, outputs = explained[0], []
-    kinds = dict(first.plan.question.outputs) if isinstance(first.plan, Plan) else {}
+    outputs, kinds = [], {name: kind for name, kind, _ in explained[0].columns()}
     for name in tables[0]:
-        average, counts = name in times[0], name in kinds and kinds[name].type.kind is Kind.INTEGER
+        average, counts = name in times[0], kinds[name] is Kind.INTEGER
         errors = [bounds[name] / rows for bounds in times] if average else [table[name] for table in tables]
         words, parts = [], []
         for error in errors:

@@ -30,7 +30,7 @@ from hush.server.api import attached, number_in
 from hush.server.auth.people import Person
 from hush.server.errors import ForbiddenError, NoPolicyError
 from hush.server.pages.answers import kind_of
-from hush.server.pages.layout import account_view, minute, show
+from hush.server.pages.layout import account_view, amount, minute, show
 from hush.server.routes import ANALYST, OWNER, SIGNED_IN, Routes, Visit
 from hush.server.service import OpenPolicy
 
@@ -68,10 +68,7 @@ async def budgets_page(visit: Visit) -> Response:
     """Show the budgets of all data sets and of all analysts on them, to an owner."""
 
     def look(opened: OpenPolicy) -> list[dict[str, Any]]:
-        views = opened.ledger.budget(Actor.owner(visit.name)) if opened.made else []
-        return [
-            account_view(view) | {"analyst": visible(view.analyst or ""), "removed": view.removed} for view in views
-        ]
+        return list(map(account_view, opened.ledger.budget(Actor.owner(visit.name)) if opened.made else []))
 
     try:
         return await show(visit, "budgets.html", budgets=await visit.with_policy(look))
@@ -93,7 +90,9 @@ async def history_page(visit: Visit) -> Response:
 
 def csv_file(rows: Sequence[Mapping[str, Any]], names: Sequence[str], file: str) -> Response:
     """Return fields of rows as a CSV file of texts."""
-    texts = {name: tuple("" if row[name] is None else str(row[name]) for row in rows) for name in names}
+    texts = {
+        name: tuple("" if row[name] is None else visible(str(row[name]), lines=True) for row in rows) for name in names
+    }
     columns = [AnswerColumn(name=name, kind=Kind.TEXT, values=values) for name, values in texts.items()]
     return attached(Response(files.to_csv(columns), media_type="text/csv"), f"{file}.csv")
 
@@ -101,37 +100,23 @@ def csv_file(rows: Sequence[Mapping[str, Any]], names: Sequence[str], file: str)
 @ROUTES.page("GET /receipts/{number}", ANALYST)
 async def receipt_page(visit: Visit) -> Response:
     """Show one charge: its question, its events, its price in each account, and its place in the ledger."""
-    receipt = await visit.receipt(number_in(visit))
-    release = _charge(receipt) | {name: receipt[name] for name in ("hash", "events", "request")}
-    names = ["everybody's budget", f"{release['analyst']}'s budget"]
-    prices = [
-        {"whose": name, **{unit: _figure(price.get(unit)) for unit in ("epsilon", "delta", "loss")}}
-        for name, price in zip(names, receipt["price"], strict=False)
-    ]
-    return await show(visit, "receipt.html", data=receipt["data"], release=release, price=prices)
+    release = _charge(await visit.receipt(number_in(visit)))
+    return await show(visit, "receipt.html", data=release["data"], release=release)
 
 
 def _charge(charge: dict[str, Any]) -> dict[str, Any]:
+    """Return a charge as pages show it."""
     share = charge["shares"].get(charge["of"], {})
-    return {
-        "number": charge["number"],
+    return charge | {
         "when": minute(charge["when"]),
-        "data": visible(charge["data"]),
-        "analyst": visible(charge["analyst"]),
-        "question": visible(charge["question"], lines=True),
-        "epsilon": _figure(charge["epsilon"]),
+        "epsilon": amount(charge["epsilon"]),
         "share": percent(share["took"], taken=True) if share else "nothing",
-        "of": visible(charge["of"]) + (f" of ε {figure(exact(share['epsilon'], 'epsilon'))}" if share else ""),
+        "of": charge["of"] + (f" of ε {figure(exact(share['epsilon'], 'epsilon'))}" if share else ""),
         "left": percent(share["left"]) if share else "",
         "part": share.get("took", 0.0),
-        "outcome": charge["outcome"],
         "kind": kind_of(charge["question"]),
         "reason": charge["reason"] or "",
     }
-
-
-def _figure(amount: str | None) -> str:
-    return "–" if amount in {None, "infinite"} else figure(Fraction(str(amount)))
 
 
 # requests
@@ -172,16 +157,16 @@ def _look(opened: OpenPolicy, who: Person, pages: Mapping[str, str]) -> dict[str
 
 def _shown(request: ParkedQuestion, pages: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     epsilon, wanted = (
-        "" if amount is None else figure(Fraction(amount), exact=True) for amount in (request.epsilon, request.wanted)
+        "" if epsilon is None else figure(Fraction(epsilon), exact=True)
+        for epsilon in (request.epsilon, request.wanted)
     )
     query = {"q": request.question, "data": request.data, "epsilon": epsilon}
     address = f"/ask?{urlencode(query)}"
     if kind_of(request.question) == "dashboard":
         identity = pages.get(request.identity)
         address = "/dashboards" if identity is None else f"/dashboards/{identity}?refresh=1"
-    texts = {name: visible(text, lines=True) for name, text in asdict(request).items() if isinstance(text, str)}
-    more = {"number": request.number, "when": minute(request.when), "address": address}
-    return {**texts, **more, "epsilon": epsilon or "–", "wanted": wanted}
+    amounts = {"epsilon": epsilon or "–", "wanted": wanted}
+    return {**asdict(request), **amounts, "when": minute(request.when), "address": address}
 
 
 def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView], *, explain: bool) -> dict[str, Any]:
@@ -194,8 +179,8 @@ def _before(opened: OpenPolicy, request: ParkedQuestion, views: list[AccountView
         with suppress(HushError):  # a whole release has its price alone; and a policy may have changed meanwhile
             explained = opened.curator(asker).explain(request.question, epsilon=request.epsilon, data=request.data)
             words = dict.fromkeys(explained.errors(), "known with the answer") | figures(explained)
-            shown["errors"] = [(visible(name), error) for name, error in words.items()]
-            shown["share"] = "" if explained.outlook is None else visible(str(explained.outlook))
+            shown["errors"] = words.items()
+            shown["share"] = "" if explained.outlook is None else str(explained.outlook)
     return shown
 
 

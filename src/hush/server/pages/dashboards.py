@@ -7,8 +7,7 @@ the dashboard has changed since, nothing is charged, and the new price is shown.
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,14 +15,14 @@ from starlette.responses import RedirectResponse, Response
 
 from hush.accounting.events import event_from_json
 from hush.core import HushError, InvalidValueError
-from hush.core.format import figure, visible
+from hush.core.format import figure
 from hush.curator import together
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.ledger import Actor, Ledger, Release, RequestConflictError
 from hush.server import dashboards
 from hush.server.api import number_of
-from hush.server.dashboards import Dashboard, Tile
+from hush.server.dashboards import Dashboard
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.answers import shown
 from hush.server.pages.ask import odds
@@ -77,16 +76,8 @@ async def dashboard_page(visit: Visit, error: HushError | None = None) -> Respon
             price = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: _price(curator, dashboard))
         except HushError as refusal:
             error = error or refusal
-    return await show(
-        visit,
-        "dashboard.html",
-        error=error,
-        data=dashboard.data,
-        dashboard=dashboard,
-        tiles=tiles,
-        price=price,
-        request_id=uuid.uuid4().hex,
-    )
+    values: dict[str, Any] = {"dashboard": dashboard, "tiles": tiles, "price": price}
+    return await show(visit, "dashboard.html", error=error, data=dashboard.data, **values)
 
 
 def _price(curator: Curator, dashboard: Dashboard) -> dict[str, Any]:
@@ -112,7 +103,7 @@ def _price(curator: Curator, dashboard: Dashboard) -> dict[str, Any]:
         "delta": figure(delta, exact=True) if delta else "",
         "apart": figure(apart, exact=True),
         "distinct": distinct,
-        "outlook": "" if outlook is None else visible(str(outlook)),
+        "outlook": "" if outlook is None else str(outlook),
         "fits": outlook is None or outlook.more > 0,
         "odds": odds(figure(epsilon, exact=True)),
     }
@@ -124,28 +115,23 @@ def _tiles(ledger: Ledger, dashboard: Dashboard, actor: Actor) -> list[dict[str,
     refreshed = () if receipt is None else together.unpacked(ledger.stored_answer(receipt, actor))
     tiles = []
     for tile in dashboard.tiles:
+        drawn = asdict(tile) | {"title": tile.question.split("\n", 1)[0], "answer": None}
         if tile.index is not None and receipt is not None:
-            tiles.append(_tile(tile, refreshed[tile.index], ledger.receipt(receipt, actor)[0]))
+            drawn |= _answered(refreshed[tile.index], ledger.receipt(receipt, actor)[0])
         elif dashboard.maker == actor.name:
-            answer = Answer.shown(ledger, tile.receipt, actor)
-            tiles.append(_tile(tile, answer, ledger.receipt(tile.receipt, actor)[0]))
-        else:
-            tiles.append(_tile(tile, None, None))
+            drawn |= _answered(Answer.shown(ledger, tile.receipt, actor), ledger.receipt(tile.receipt, actor)[0])
+        tiles.append(drawn)
     return tiles
 
 
-def _tile(tile: Tile, answer: Answer | None, charge: Release | None) -> dict[str, Any]:
-    names = [] if answer is None else [visible(column.name) for column in answer.columns]
-    keys = 0 if answer is None else sum(not column.noisy for column in answer.columns)
-    title = " and ".join(names[keys:]) + (f" by {' and '.join(names[:keys])}" if names[:keys] else "")
+def _answered(answer: Answer, charge: Release) -> dict[str, Any]:
+    outputs, keys = ([column.name for column in answer.columns if column.noisy is noisy] for noisy in (True, False))
     return {
-        "identity": tile.identity,
-        "title": title or visible(tile.question.split("\n", 1)[0]),
-        "question": visible(tile.question, lines=True),
-        "epsilon": tile.epsilon if answer is None else figure(answer.price.epsilon, exact=True),
-        "receipt": 0 if charge is None else charge.number,
-        "date": "" if charge is None else minute(charge.when),
-        "answer": None if answer is None else shown(answer) | {"notes": [], "more_notes": []},
+        "title": " and ".join(outputs) + (f" by {' and '.join(keys)}" if keys else ""),
+        "epsilon": figure(answer.price.epsilon, exact=True),
+        "receipt": charge.number,
+        "date": minute(charge.when),
+        "answer": shown(answer) | {"notes": [], "more_notes": []},
     }
 
 

@@ -7,14 +7,16 @@ Templates lie in ``templates/``; they escape everything and know no undefined na
 from __future__ import annotations
 
 import json
+import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from hush.core import BudgetExceededError, HushError
@@ -41,8 +43,12 @@ _ONLY_OWNER = ("Budgets", "Streams")
 @cache
 def _templates() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(_FOLDER / "templates")
-    templates = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    templates = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, finalize=_visible, trim_blocks=True
+    )
     templates.filters |= {
+        "exact": escape,
+        "amount": amount,
         "counted": counted,
         "minute": minute,
         "day": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
@@ -50,9 +56,16 @@ def _templates() -> jinja2.Environment:
         "percent": percent,
         "figure": figure,
         "half_width": shown_error,
-        "visible": lambda value: visible(str(value), lines=True),
     }
     return templates
+
+
+def _visible(value: Any) -> Any:
+    """Return a value as a page shows it: with escapes for characters that nobody sees, unless it is markup already.
+
+    What a form sends back must not change: there templates write ``{{ question | exact }}``.
+    """
+    return value if hasattr(value, "__html__") else visible(str(value), lines=True)
 
 
 def counted(count: int, noun: str) -> str:
@@ -72,6 +85,7 @@ def draw(visit: Visit, template: str, status: int = 200, **values: Any) -> Respo
         "me": None if visit.who is NOBODY else visit.who,
         "csrf_input": _CSRF_INPUT.format(sessions.CSRF_FIELD, sessions.csrf_token(visit.request, visit.settings)),
         "path": visit.request.url.path,
+        "request_id": uuid.uuid4().hex,
     }
     return HTMLResponse(_templates().get_template(template).render({**context, **values}), status)
 
@@ -113,19 +127,19 @@ async def static(visit: Visit) -> Response:
 
 
 def account_view(view: AccountView) -> dict[str, Any]:
-    """Return a budget as pages show it, with its bar."""
+    """Return a budget as pages show it."""
     return {
-        "data": visible(view.data),
+        "data": view.data,
+        "analyst": view.analyst or "",
+        "whose": view.analyst or "everybody",
+        "budget": figure(view.epsilon),
         "delta": figure(view.delta) if view.delta else "",
         "spent": percent(view.spent.share),
         "set_aside": percent(view.set_aside) if view.set_aside else "",
+        "left": percent(view.remaining.share),
+        "share": float(100 * view.remaining.share),
         "pending": view.pending,
-        "bar": {
-            "whose": view.analyst or "everybody",
-            "left": percent(view.remaining.share),
-            "budget": figure(view.epsilon),
-            "share": float(100 * view.remaining.share),
-        },
+        "removed": view.removed,
     }
 
 
@@ -146,7 +160,7 @@ async def show(
     def look(curator: Curator) -> None:
         data_sets.extend(curator.data_sets)
         data_set = data if data in curator.data_sets else next(iter(curator.data_sets), "")
-        bars.extend(account_view(view)["bar"] for view in curator.budget() if view.data == data_set)
+        bars.extend(account_view(view) for view in curator.budget() if view.data == data_set)
 
     analyst, waiting = Role.ANALYST in who.roles, 0
     if analyst:
@@ -173,13 +187,18 @@ async def show(
 def problem_of(error: HushError) -> dict[str, Any]:
     """Return a refusal as pages show it, with the words of the command line."""
     waits, short = isinstance(error, ApprovalNeededError), type(error) is BudgetExceededError  # not of an allowance
-    return {"text": visible(str(error), lines=True), "pointer": error.pointer(), "waits": waits, "short": short}
+    return {"text": str(error), "pointer": error.pointer(), "waits": waits, "short": short}
 
 
 async def data_set_named(visit: Visit, name: str) -> dict[str, Any] | None:
     """Return a data set of a person by its name, else their first one."""
     data_sets = await visit.data_sets()
     return next((data_set for data_set in data_sets if data_set["name"] == name), next(iter(data_sets), None))
+
+
+def amount(text: str | None) -> str:
+    """Return an amount of the ledger with few digits; a dash where there is none."""
+    return "–" if text in {None, "infinite"} else figure(Fraction(str(text)))
 
 
 def minute(when: str) -> str:

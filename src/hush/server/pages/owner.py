@@ -14,12 +14,11 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import unified_diff
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from starlette.responses import Response
@@ -29,17 +28,7 @@ from hush.core.storage import SEPARATORS
 from hush.curator.owner import NewTable, check, table_files, tables_of_files
 from hush.ledger import Actor, Role
 from hush.mechanisms import propose_delta
-from hush.policy.draft import (
-    EVERY_ROW,
-    Draft,
-    analyst_section,
-    checked_words,
-    first_words,
-    read_count,
-    read_delta,
-    read_epsilon,
-    read_list,
-)
+from hush.policy import draft
 from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.query.date_formats import format_like
@@ -64,7 +53,7 @@ def files_beside(policy: str) -> list[str]:
     return table_files(Path(policy).resolve().parent)
 
 
-def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxyType({})) -> list[NewTable]:
+def read_columns(policy: str, name: str, **words: str) -> list[NewTable]:
     """Return the tables of a file beside a policy; ``words`` say how it is written, as far as the owner did."""
     if name not in files_beside(policy):
         raise InvalidValueError("file", got=name, allowed="one of the files beside the policy")
@@ -81,7 +70,7 @@ def read_columns(policy: str, name: str, words: Mapping[str, str] = MappingProxy
     return tables
 
 
-def drafted(tables: list[NewTable], form: Fields) -> Draft:
+def drafted(tables: list[NewTable], form: Fields) -> draft.Draft:
     """Return the draft that an owner's answers make."""
 
     def said(name: str, otherwise: str = "") -> str:
@@ -92,30 +81,30 @@ def drafted(tables: list[NewTable], form: Fields) -> Draft:
         kind = said(f"type {field}")
         answers: dict[str, Any] = {key: said(f"{key} {field}") for key in ("format", "values", "lower", "upper")}
         if answers["values"]:
-            answers["values"] = read_list(answers["values"], f"values of {column}")
-        declared = {"type": kind} if kind else first_words(sql_type)
+            answers["values"] = draft.read_list(answers["values"], f"values of {column}")
+        declared = {"type": kind} if kind else draft.first_words(sql_type)
         declared |= {key: answer for key, answer in answers.items() if answer}
-        return checked_words(column, declared) if declared else {}
+        return draft.checked_words(column, declared) if declared else {}
 
-    draft = Draft(
+    policy = draft.Draft(
         tables=tables,
         data=said("data", "mydata"),
         dates=format_like(said("dates")) if said("dates") else "",
-        epsilon=read_epsilon(said("epsilon"), "epsilon"),
-        delta=read_delta(said("delta", "0"), "delta"),
+        epsilon=draft.read_epsilon(said("epsilon"), "epsilon"),
+        delta=draft.read_delta(said("delta", "0"), "delta"),
         analysts=[said("analyst", "alice")],
     )
-    unit = draft.read_unit(said("unit"), "unit")
+    unit = policy.read_unit(said("unit"), "unit")
     described = [
         replace(
             table,
-            max_groups=read_count(said(f"max_groups {table.name}", "1"), "max_groups", MAX_GROUPS),
-            max_rows=read_count(said(f"max_rows {table.name}", "1"), "max_rows", MAX_ROWS),
+            max_groups=draft.read_count(said(f"max_groups {table.name}", "1"), "max_groups", MAX_GROUPS),
+            max_rows=draft.read_count(said(f"max_rows {table.name}", "1"), "max_rows", MAX_ROWS),
             words={column: words(table, column, sql_type) for column, sql_type in table.columns_but(unit).items()},
         )
         for table in tables
     ]
-    return replace(draft, unit=unit, tables=described)
+    return replace(policy, unit=unit, tables=described)
 
 
 @ROUTES.page("GET /data", OWNER)
@@ -127,11 +116,7 @@ async def data_page(visit: Visit, error: HushError | None = None, **values: Any)
     defaults: dict[str, Any] = {
         "text": text,
         "edits": [
-            {
-                "by": by,
-                "policy": new,
-                "changes": "\n".join(unified_diff(old.splitlines(), new.splitlines(), lineterm="")),
-            }
+            (by, new, "\n".join(unified_diff(old.splitlines(), new.splitlines(), lineterm="")))
             for by, old, new in edits
             if old == text
         ],
@@ -142,7 +127,7 @@ async def data_page(visit: Visit, error: HushError | None = None, **values: Any)
         "encodings": _ENCODINGS,
         "types": [Kind.TEXT.value, *(kind.value for kind in Kind if kind is not Kind.TEXT)],
         "delta": f"1e{math.log10(propose_delta()):.0f}",
-        "every_row": EVERY_ROW,
+        "every_row": draft.EVERY_ROW,
         "analysts": [name for name, roles in people.names().items() if Role.ANALYST in roles],
         "odds": odds("1"),
     }
@@ -167,7 +152,7 @@ async def read_page(visit: Visit) -> Response:
             allowed = "chosen before there is a policy"
             raise InvalidValueError("file", got=name, allowed=allowed, hint="Change it there.")
         words = {key: form[key] for key in _WRITTEN if form[key]}
-        values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, words)
+        values["found"] = tables = await asyncio.to_thread(read_columns, policy, name, **words)
         visit.people.note("read-rows", file=name)
         values["preview"] = await asyncio.to_thread(lambda: {table.name: table.preview() for table in tables})
         if "unit" in said and "again" not in form:
@@ -187,13 +172,11 @@ def _findings(policy: str, text: str) -> dict[str, Any]:
         _check_places(Policy.read(new), None, policy)
         checked = check(new, rows=True)
         mistakes = [str(error).replace(str(new), "hush.toml") for error in checked.mistakes]
-    better = {
-        key if column is None else f"{key} {table}.{column}": value
-        for table, column, key, value in (
-            (proposal.table, proposal.column, proposal.key, proposal.value) for proposal in checked.proposals
-        )
-    }
-    proposed = [f"{proposal}{f' for {proposal.column}' if proposal.column else ''}" for proposal in checked.proposals]
+    better, proposed = {}, []
+    for proposal in checked.proposals:
+        column = proposal.column
+        better[proposal.key if column is None else f"{proposal.key} {proposal.table}.{column}"] = proposal.value
+        proposed.append(f"{proposal}{f' for {column}' if column else ''}")
     unread = [
         f"{cells.unread} of {cells.filled} cells of {label} are not as declared, and count as missing"
         for counts in checked.unread.values()
@@ -334,8 +317,8 @@ def _add(visit: Visit, name: str, form: Fields) -> None:
     data = form["data"]
     if data not in policy.data:
         raise InvalidValueError("data", got=data, allowed=f"one of {', '.join(policy.data)}")
-    epsilon = read_epsilon(form["epsilon"].strip(), "epsilon")
-    section = analyst_section(name, data, epsilon, read_delta(form["delta"].strip() or "0", "delta"))
+    epsilon = draft.read_epsilon(form["epsilon"].strip(), "epsilon")
+    section = draft.analyst_section(name, data, epsilon, draft.read_delta(form["delta"].strip() or "0", "delta"))
     visit.people.add(name, roles=[role])
     try:
         _saved(visit, "\n".join([_text(visit.settings.policy).rstrip(), "", *section, ""]), ledger=False)

@@ -13,22 +13,22 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 
 from hush.core import HushError, InvalidValueError
-from hush.core.format import figure, visible
+from hush.core.format import figure
 from hush.curator.catalogue import quoted
 from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.model_release import MODELS
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
 from hush.learn.linear import LinearModel
-from hush.learn.model import Classifier, Model
+from hush.learn.model import Classifier
 from hush.learn.regression import AdditiveModel
-from hush.learn.schema import ModelColumn, ModelSchema
+from hush.learn.schema import ModelColumn
 from hush.report.columns import shown_error
 from hush.server.api import attached, number_in, whole
 from hush.server.errors import UnknownPlaceError
@@ -93,7 +93,6 @@ async def releases_page(visit: Visit, *, error: HushError | None = None) -> Resp
         models=list(MODELS),
         explained=explanation,
         made=made,
-        request_id=uuid.uuid4().hex,
     )
 
 
@@ -117,11 +116,10 @@ async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str
         return {"head": head, "rows": rows, "notes": explained["caveats"], "odds": odds(terms["epsilon"])}
     explanation = await visit.explain_release(kind, terms)
     price, *facts = explanation.facts()
-    rows = [(visible(fact.label), visible(fact.told(_rounded))) for fact in facts]
+    rows = [(fact.label, fact.told(_rounded)) for fact in facts]
     if (outlook := explanation.outlook) is not None:
-        rows.append(("budget", visible(str(outlook))))
-    notes = list(map(visible, explanation.caveats))
-    return {"head": visible(price.told()), "rows": rows, "notes": notes, "odds": odds(terms["epsilon"])}
+        rows.append(("budget", str(outlook)))
+    return {"head": price.told(), "rows": rows, "notes": explanation.caveats, "odds": odds(terms["epsilon"])}
 
 
 def _rounded(error: float) -> str:
@@ -180,14 +178,14 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {name: [] for name in ("tables", "answers", "rows", "columns", "facts", "notes")}
     values |= {"text": "", "question": "", "kind": "model", "model": None, "table": 0}
     if not isinstance(made, MarginalRelease | SyntheticRelease | RangeRelease):
-        text, headline = visible(made.explain(), lines=True), f"{type(made).__name__} at {made.price}"
-        return {**values, "text": text, "headline": headline, "model": _drawn_model(made, query)}
-    values |= {"notes": list(map(visible, made.caveats)), "question": visible(made.question, lines=True)}
+        headline = f"{type(made).__name__} at {made.price}"
+        return {**values, "text": made.explain(), "headline": headline, "model": _drawn_model(made, query)}
+    values |= {"notes": made.caveats, "question": made.question}
     if isinstance(made, MarginalRelease):
         tables = [
             (
                 number,
-                " × ".join(map(visible, columns)),
+                " × ".join(columns),
                 f"{made.coding.domain.cells(columns):,}",
                 f"± {_rounded(made.marginals[columns].error)}",
             )
@@ -201,16 +199,16 @@ def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
         return {**values, "headline": made.largest_error().told(_rounded)}
     if isinstance(made, SyntheticRelease):
         preview = made.table.slice(0, _PREVIEW)
-        rows = [["" if cell is None else visible(str(cell)) for cell in row.values()] for row in preview.to_pylist()]
-        values |= {"kind": "synthetic", "rows": rows, "columns": [visible(name) for name in preview.column_names]}
+        rows = [["" if cell is None else cell for cell in row.values()] for row in preview.to_pylist()]
+        values |= {"kind": "synthetic", "rows": rows, "columns": preview.column_names}
         facts: list[tuple[str, str]] = []
         if (quality := made.quality) is not None:  # how good the rows are known to be
             worst = quality.worst
-            furthest = f"{' × '.join(map(visible, worst.columns))}: {worst.distance:.3g} ± {worst.error:.2g}"
+            furthest = f"{' × '.join(worst.columns)}: {worst.distance:.3g} ± {worst.error:.2g}"
             facts = [("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}")]
             facts += [("Furthest from the data", furthest)]
         return {**values, "headline": str(made), "facts": facts}
-    answers = [(visible(made.column.name), {**shown(made.histogram(), address, query), "notes": []})]
+    answers = [(made.column.name, {**shown(made.histogram(), address, query), "notes": []})]
     facts = [
         (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
         for quantile in made.quantiles()
@@ -236,34 +234,40 @@ def _example(data_set: dict[str, Any] | None, kind: str) -> str:
 # a fitted model
 
 
-def _drawn_model(model: Model, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the parts of a model beside its explanation, with the prediction that the query asks for."""
-    fields = _fields(model, query)
+def _drawn_model(model: Any, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parts of a model beside its explanation, with the prediction that the query asks for.
+
+    An additive model has a curve for each column; of several classes, those of the one that the query names are drawn.
+    """
+    columns = model._schema().columns if hasattr(model, "predict") else ()  # noqa: SLF001 - of one family
+    fields = [(column, query.get(_PREFIX + column.name, "")[:100]) for column in columns]
     prediction, problem = "", None
     if any(name.startswith(_PREFIX) for name in query):
         try:
-            prediction = predicted(model, {name: query.get(_PREFIX + name, "") for name, *_ in fields})
+            prediction = _predicted(model, fields)
         except HushError as error:
             problem = problem_of(error)
-    curves, classes, chosen = _curves(model, query.get("class", ""))
+    additive = isinstance(model, AdditiveModel)
+    several = additive and len(model.intercept_) > 1 and isinstance(model, Classifier)
+    classes = [str(name) for name in model.classes_] if several else []
+    fit = classes.index(query.get("class", "")) if query.get("class") in classes else 0
     return {
         "coefficients": model.summary().coefficients if isinstance(model, LinearModel) else [],
-        "curves": curves,
+        "curves": [model.shape(column.name, fit=fit).chart().bare for column in columns] if additive else [],
         "classes": classes,
-        "chosen": chosen,
+        "chosen": classes[fit] if classes else "",
         "fields": fields,
         "prediction": prediction,
         "problem": problem,
     }
 
 
-def predicted(model: Any, values: Mapping[str, str]) -> str:
+def _predicted(model: Any, fields: Sequence[tuple[ModelColumn, str]]) -> str:
     """Return the prediction for one made-up row, with values as written in a form; an empty one is missing."""
-    row = {column.name: [_value(column, values.get(column.name, "").strip())] for column in _schema(model).columns}
+    row = {column.name: [_value(column, text.strip())] for column, text in fields}
     if isinstance(model, Classifier):
         chances = getattr(model, "predict_proba")(row)[0]  # noqa: B009 - every classifier has it
-        names = [visible(str(name)) for name in model.classes_]
-        return ", ".join(f"{name}: {100 * chance:.3g} %" for name, chance in zip(names, chances, strict=True))
+        return ", ".join(f"{name}: {100 * chance:.3g} %" for name, chance in zip(model.classes_, chances, strict=True))
     return figure(float(model.predict(row)[0]), digits=5)
 
 
@@ -284,30 +288,3 @@ def _value(column: ModelColumn, text: str) -> Any:
     except ValueError:
         allowed = "a date such as 2025-01-31" if column.unit else "a number"
         raise InvalidValueError(column.name, got=text, allowed=allowed) from None
-
-
-def _schema(model: Model) -> ModelSchema:
-    return model._schema()  # noqa: SLF001 - of one family
-
-
-def _fields(model: Any, query: Mapping[str, str]) -> list[tuple[str, str, list[str], str, str]]:
-    """Return the fields of the form: name, label, values to choose from, a note, and the text given."""
-    if not hasattr(model, "predict"):
-        return []
-    fields = []
-    for column in _schema(model).columns:
-        choices = [] if column.values is None else [str(value) for value in column.values]
-        note = f"{figure(column.lower)} – {figure(column.upper)}" if column.values is None and not column.unit else ""
-        fields.append((column.name, visible(column.name), choices, note, query.get(_PREFIX + column.name, "")[:100]))
-    return fields
-
-
-def _curves(model: Model, wanted: str) -> tuple[list[str], list[str], str]:
-    """Return the curves of a model's effects as pictures, its classes where each has curves, and the one drawn."""
-    if not isinstance(model, AdditiveModel):
-        return [], [], ""
-    fits = len(model.intercept_)
-    classes = [str(name) for name in model.classes_] if isinstance(model, Classifier) and fits > 1 else []
-    fit = classes.index(wanted) if wanted in classes else 0
-    pictures = [model.shape(column.name, fit=fit).chart().bare for column in _schema(model).columns]
-    return pictures, classes, classes[fit] if classes else ""

@@ -7,7 +7,7 @@ Every release of a declared stream has an address that stays, ``/streams/NAME/20
 
 from __future__ import annotations
 
-import uuid
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -15,9 +15,7 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError
-from hush.core.format import visible
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
-from hush.ledger.streams import StreamDeclaration
 from hush.server import streams
 from hush.server.api import number_of, whole
 from hush.server.errors import UnknownPlaceError
@@ -31,15 +29,6 @@ _MOST_ROWS = 60
 _SERIES = 3
 """The number of releases from which on they are drawn over time."""
 _PRICES = (("epsilon", "each release"), ("total_epsilon", "all releases together"))
-_WORDS = {
-    "planned": "to come",
-    "due": "due: it is made soon",
-    "running": "being made",
-    "made": "released",
-    "failed": "failed; it stays charged",
-    "skipped": "skipped",
-    "ended": "not made: stopped before",
-}
 _FIELDS = ("name", "question", "amount", "price", "every", "first", "releases", "late", "readers", "data")
 
 
@@ -64,8 +53,7 @@ async def streams_page(
         visit,
         "streams.html",
         error=error,
-        streams=[_stream(view) for view in views],
-        owner=visit.who.owns,
+        streams=list(map(_stream, views)),
         known_data=names,
         prices=_PRICES,
         given=given | await visit.fields(),
@@ -77,19 +65,12 @@ def _stream(view: StreamView) -> dict[str, Any]:
     periods_left = view.periods - view.released if view.left is None else view.left
     to_come = [release for release in view.releases or () if release.state in {"planned", "due"}]
     released_periods = [release.period for release in view.releases or () if release.state == "made"]
-    return {
-        "name": view.name,
+    return asdict(view) | {
         "address": quote(view.name, safe=""),
         "own": view.pays == "once",
-        "data": visible(view.data),
-        "question": visible(view.question, lines=True),
-        "every": view.every,
         "price": f"ε {view.epsilon} {'a release' if view.pays == 'each release' else 'for all of it, paid once'}",
         "left": periods_left,
-        "ended": view.ended,
         "state": "ended" if view.ended else f"{periods_left} to come" if periods_left else "complete",
-        "released": view.released,
-        "receipt": view.receipt,
         "latest": released_periods[-1] if released_periods else "",
         "next": "" if view.ended or not to_come else minute(to_come[0].slot) + " UTC",
     }
@@ -145,10 +126,7 @@ async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None,
         data=view.data,
         stream=_stream(view),
         releases=ordered[:_MOST_ROWS],
-        words=_WORDS,
         further=max(len(ordered) - _MOST_ROWS, 0),
-        owner=visit.who.owns,
-        request_id=uuid.uuid4().hex,
         **nothing | values,
     )
 
@@ -174,18 +152,18 @@ async def change(visit: Visit) -> Response:
 # declarations
 
 
-async def _declaration(visit: Visit) -> StreamDeclaration:
+async def _declaration(visit: Visit) -> dict[str, Any]:
+    """Return the terms of a declaration in the form."""
     form = await visit.fields()
     given = {name: form[name].strip() for name in _FIELDS}
     readers, price = given["readers"], given["price"] if given["price"] in dict(_PRICES) else "epsilon"
     names = [name.strip() for name in readers.split(",") if name.strip()]
-    terms = {name: given[name] for name in ("name", "question", "every", "first", "data")} | {
+    return {name: given[name] for name in ("name", "question", "every", "first", "data")} | {
         price: given["amount"],
         "releases": whole(given["releases"], "releases"),
         "late": given["late"] != "skip",
         "readers": readers if readers in {"analysts", "public"} else names,
     }
-    return await streams.declaration_of(visit, terms)
 
 
 @ROUTES.page("POST /streams/declared/explain", OWNER, refused=streams_page)

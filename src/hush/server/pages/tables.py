@@ -14,6 +14,7 @@ GROUP BY "order"
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
@@ -23,6 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from hush.core.format import decimal
 from hush.curator.catalogue import quoted
 from hush.ledger import Role
+from hush.server.api import number_of
 from hush.server.errors import UnknownPlaceError
 from hush.server.pages.layout import draw, show
 from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit
@@ -85,18 +87,6 @@ async def home(visit: Visit) -> Response:
 # questions that are clicked together
 
 
-def choices(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices of the form for a table: columns by their places, for each part of a question."""
-    columns = [(str(index), column["name"], column) for index, column in enumerate(table["columns"])]
-    bounded = [pair for pair in columns if pair[2]["type"] in NUMBERS and pair[2].get("lower") is not None]
-    keys = [pair for pair in columns if pair[2].get("values") or pair[2]["type"] in {*TIMES, "boolean"}]
-    fields = {"numbers": bounded, "groups": keys, "columns": columns}
-    options = {field: [(index, name) for index, name, _ in pairs] for field, pairs in fields.items()}
-    months = {index for index, _, column in keys if column["type"] in TIMES}
-    options["groups"] = [(index, f"month of {name}" if index in months else name) for index, name in options["groups"]]
-    return {"name": table["name"], **options, "measures": list(MEASURES), "conditions": list(CONDITIONS)}
-
-
 def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
     """Return the chosen question as SQL; empty fields of the form add no clause."""
     of, by, where = (_column(table, chosen.get(field, "")) for field in ("of", "by", "where"))
@@ -108,13 +98,9 @@ def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
     outputs = [f"{form.format('' if of is None else quoted(of['name']))} AS {quoted(name.format('', plain))}"]
     lines, group = [f"FROM {quoted(table['name'])}"], ""
     if by is not None:
-        key = quoted(by["name"])
-        if by["type"] in TIMES:
-            outputs.insert(0, f"DATE_TRUNC('month', {key}) AS month")
-            group = "month"
-        else:
-            outputs.insert(0, key)
-            group = key
+        group = "month" if by["type"] in TIMES else quoted(by["name"])
+        month = f"DATE_TRUNC('month', {quoted(by['name'])}) AS month"
+        outputs.insert(0, month if by["type"] in TIMES else group)
     how, value = CONDITIONS.get(chosen.get("how", "")), chosen.get("value", "").strip()
     if where is not None and how is not None and value:
         lines.append(f"WHERE {quoted(where['name'])} {how} {_literal(where['type'], value)}")
@@ -123,21 +109,16 @@ def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
     return "\n".join([f"SELECT {', '.join(outputs)}", *lines])
 
 
-def _column(table: Mapping[str, Any], place: str) -> Mapping[str, Any] | None:
-    if not place.isascii() or not place.isdigit() or int(place[:6]) >= len(table["columns"]):
-        return None
-    column: Mapping[str, Any] = table["columns"][int(place)]
-    return column
+def _column(table: Mapping[str, Any], place: str) -> dict[str, Any] | None:
+    return next((column for index, column in enumerate(table["columns"]) if index == number_of(place)), None)
 
 
 def _literal(kind: str, value: str) -> str:
     """Return a value as SQL; a value of the wrong type stays a text, which the question's refusal then names."""
     text = "'" + value.replace("'", "''") + "'"
     if kind in NUMBERS:
-        try:
+        with suppress(ValueError, ZeroDivisionError):
             return decimal(Fraction(value)) if len(value) <= 40 else text
-        except (ValueError, ZeroDivisionError):
-            return text
     if kind == "boolean" and value.lower() in {"true", "false", "yes", "no"}:
         return "TRUE" if value.lower() in {"true", "yes"} else "FALSE"
     return {"date": "DATE ", "timestamp": "TIMESTAMP "}.get(kind, "") + text

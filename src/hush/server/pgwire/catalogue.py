@@ -164,22 +164,25 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
             table.set("alias", exp.TableAlias(this=exp.to_identifier(table_path.partition(".")[2])))
     for definition in tree.find_all(exp.CTE):
         definition.args["alias"].set("this", exp.to_identifier(names[id(definition)]))
-    for call_by_name in list(tree.find_all(exp.Anonymous)):
-        if call_by_name.name.lower() == "format" and call_by_name.expressions:  # as it is read with its schema
-            call_by_name.replace(exp.Format(this=call_by_name.expressions[0], expressions=call_by_name.expressions[1:]))
-        elif call_by_name.name.lower() in _NOTHING:
-            call_by_name.replace(exp.cast(exp.Null(), "VARCHAR"))
-    for call in list(tree.find_all(exp.Format)):
-        call.replace(_formatted(call))
     moment = dt.datetime.now(dt.UTC).replace(tzinfo=None)  # the engine's own has a zone, which needs another package
-    for clock in list(tree.find_all(exp.CurrentTimestamp, exp.CurrentDate)):
-        kind = "TIMESTAMP" if isinstance(clock, exp.CurrentTimestamp) else "DATE"
-        clock.replace(exp.cast(exp.Literal.string(str(moment)), kind))
+    for call in list(tree.find_all(exp.Func)):
+        name = _function_name(call)
+        if name == "format":
+            call.replace(_formatted(call))
+        elif name in _NOTHING:
+            call.replace(exp.cast(exp.Null(), "VARCHAR"))
+        elif isinstance(call, exp.CurrentTimestamp | exp.CurrentDate):
+            kind = "TIMESTAMP" if isinstance(call, exp.CurrentTimestamp) else "DATE"
+            call.replace(exp.cast(exp.Literal.string(str(moment)), kind))
     for column in list(tree.find_all(exp.Column)):
+        column.set("db", None)  # the tables have no schemas here
+        column.set("catalog", None)
         if column.name.lower() in _HIDDEN:  # system columns, which PostgreSQL has in every table without listing them
             nothing = exp.cast(exp.Null(), "BIGINT")
             listed = isinstance(column.parent, exp.Select)
             column.replace(exp.alias_(nothing, column.name, quoted=True) if listed else nothing)
+        elif column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
+            column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
     for comparison in list(tree.find_all(exp.NEQ)):
         if all_of(comparison.expression):  # x <> ALL (list)
             membership = exp.Any(this=exp.paren(comparison.expression.expressions[0]))
@@ -195,11 +198,6 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
         if name in _RENAMED:
             arguments = function.expressions if isinstance(function, exp.Anonymous) else []
             function.replace(exp.Anonymous(this=_RENAMED[name], expressions=arguments))
-    for column in list(tree.find_all(exp.Column)):
-        column.set("db", None)  # the tables have no schemas here
-        column.set("catalog", None)
-        if column.name.lower() in {"current_user", "session_user", "current_catalog"} and not column.table:
-            column.replace(exp.Anonymous(this=_RENAMED[column.name.lower()], expressions=[]))
     for function in list(tree.find_all(exp.Func)):
         gathering = isinstance(function, exp.GroupConcat | exp.ArrayToString | exp.ArrayAgg | exp.Array)
         if gathering or _function_name(function) in _GATHERED:  # from rows: cut to the greatest allowed length
@@ -291,11 +289,12 @@ def constant(value: Any) -> exp.Expression:
     return exp.Literal.string(messages.written(value))
 
 
-def _formatted(call: exp.Format) -> exp.Expression:
+def _formatted(call: exp.Func) -> exp.Expression:
     """Return a call of PostgreSQL's FORMAT with ``%s`` and ``%I`` as a concatenation of texts."""
+    first, *values = [call.this, *call.expressions] if isinstance(call, exp.Format) else call.expressions or [None]
     # Another pattern than a text in quotes is refused, as "%" is.
-    pattern = call.this.this if isinstance(call.this, exp.Literal) and call.this.is_string else "%"
-    texts, kinds, values = re.split(r"%[sI]", pattern), re.findall(r"%[sI]", pattern), list(call.expressions)
+    pattern = first.this if isinstance(first, exp.Literal) and first.is_string else "%"
+    texts, kinds = re.split(r"%[sI]", pattern), re.findall(r"%[sI]", pattern)
     if len(kinds) != len(values) or any("%" in text for text in texts):
         raise QuestionError(_REFUSED)
     parts: list[exp.Expression] = [exp.Literal.string(texts[0])]

@@ -27,24 +27,9 @@ from hush.query.sql.allow_list import STATEMENTS
 from hush.query.types import Kind
 from hush.report import files
 from hush.server.errors import ForbiddenError, ServiceError
-from hush.server.pgwire import messages
+from hush.server.pgwire import messages, statements
 from hush.server.pgwire.catalogue import PARAMETERS, SystemCatalogue
 from hush.server.pgwire.messages import MessageError, Reader, ResultColumn, data_row, message, row_description, texts
-from hush.server.pgwire.statements import (
-    check_name,
-    cursor_name,
-    declared,
-    explained,
-    fetched,
-    first_word,
-    from_comments,
-    parameter_types,
-    read_setting,
-    rest,
-    split,
-    terms,
-    without_database,
-)
 from hush.server.pgwire.types import ARRAYS
 from hush.server.rate_limits import Rate
 from hush.server.service import PersonalService
@@ -199,11 +184,11 @@ class PgConnection:
 
     async def _simple(self, text: str) -> bytes:
         """Run the statements of a text, one after the other, up to the first that fails."""
-        statements = split(text)
-        if not statements:
+        parts = statements.split(text)
+        if not parts:
             return message(b"I")
         reply = b""
-        for statement in statements:
+        for statement in parts:
             try:
                 if len(reply) > _LONGEST_REPLY:
                     raise QuestionError("So many statements give too much at once.", "Send them one by one.")
@@ -220,7 +205,7 @@ class PgConnection:
     async def _parse(self, reader: Reader) -> bytes:
         name, text = reader.text(), reader.text()
         oids = tuple(reader.long() for _ in range(reader.short()))
-        if len(split(text)) > 1:
+        if len(statements.split(text)) > 1:
             raise QuestionError("A prepared statement is one statement.", "Prepare them one by one.")
         if len(self.statements) >= _MOST_STATEMENTS and name not in self.statements:
             raise QuestionError(f"A connection may keep {_MOST_STATEMENTS} statements.", "Close some first.")
@@ -229,7 +214,7 @@ class PgConnection:
         if 0 in oids or _UNKNOWN in oids:
             self.analyst.check_rate(Rate.VISITS)
             # Types follow from statement and schema alone, so this is free.
-            types = await asyncio.to_thread(parameter_types, text, await self._data_sets())
+            types = await asyncio.to_thread(statements.parameter_types, text, await self._data_sets())
             oids = tuple(types.get(number, 0) if oid in {0, _UNKNOWN} else oid for number, oid in enumerate(oids, 1))
         self._check_room(len(text))
         self.statements[name] = PreparedStatement(text, oids)
@@ -285,10 +270,10 @@ class PgConnection:
 
     async def _run(self, text: str, parameters: Mapping[str, Any], *, describe: bool = False) -> Result:
         """Run one statement, or only find out which columns it has."""
-        word = first_word(text)
+        word = statements.first_word(text)
         if not text.strip():
             return Result("")
-        if (setting := read_setting(text)) is not None:
+        if (setting := statements.read_setting(text)) is not None:
             return Result("") if describe else self._set(*setting)
         if word in _TAGS:
             return Result("") if describe else self._forget(word, text)
@@ -299,7 +284,7 @@ class PgConnection:
         if word in {"FETCH", "MOVE"}:
             return self._fetch(word, text, describe=describe)
         if word == "EXPLAIN":
-            plan = "" if describe else str(await self._explain(explained(text), parameters))
+            plan = "" if describe else str(await self._explain(statements.explained(text), parameters))
             lines = [(line,) for line in plan.splitlines()]
             return Result("EXPLAIN", (ResultColumn("QUERY PLAN", messages.TEXT),), lines)
         # A statement about the catalogue counts as a request.
@@ -317,11 +302,11 @@ class PgConnection:
 
     async def _declare(self, text: str, parameters: Mapping[str, Any]) -> Result:
         """Run the statement of a cursor now, and keep the rows for FETCH."""
-        declaration = declared(text)
+        declaration = statements.declared(text)
         if declaration is None:
             raise QuestionError("A cursor is declared so: DECLARE name CURSOR FOR SELECT …")
         name, held, question = declaration
-        if first_word(question) not in _QUESTIONS:
+        if statements.first_word(question) not in _QUESTIONS:
             raise QuestionError("A cursor is for a SELECT.")
         self._check_place(name)
         result = await self._run(question, parameters)
@@ -332,7 +317,7 @@ class PgConnection:
 
     def _fetch(self, word: str, text: str, *, describe: bool) -> Result:
         """Return the next rows of a cursor, or only which columns they have."""
-        fetch = fetched(text)
+        fetch = statements.fetched(text)
         if fetch is None:
             raise QuestionError("Rows of a cursor go forward alone: FETCH FORWARD 100 FROM name.")
         name, count = fetch
@@ -367,7 +352,7 @@ class PgConnection:
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
         text, question_terms = await self._question(text)
         question_terms.pop("fresh", None)
-        (explanation,) = await self.analyst.explain(text, dict(parameters) or (), **question_terms)
+        (explanation,) = await self.analyst.explain(text, parameters=dict(parameters) or (), **question_terms)
         return explanation
 
     async def _question(self, text: str) -> tuple[str, dict[str, Any]]:
@@ -377,32 +362,32 @@ class PgConnection:
         """
         if "ask" not in self.analyst.who.scopes:
             raise ForbiddenError("This token may not ask questions.")
-        stated = from_comments(text)
+        stated = statements.from_comments(text)
         term_texts = {**self.settings, **stated}
         for name, rival in (("accuracy", "epsilon"), ("epsilon", "accuracy")):
             if name in stated and rival not in stated:  # what a question says itself goes before what was set for all
                 term_texts.pop(rival, None)
-        if first_word(text) not in _QUESTIONS:  # no price would help
+        if statements.first_word(text) not in _QUESTIONS:  # no price would help
             raise QuestionError(STATEMENTS)
         if "epsilon" not in term_texts and "accuracy" not in term_texts:
             raise QuestionError(
                 "A question needs its price.",
                 "SET hush.epsilon = '0.1', or begin the question with /* hush.epsilon = 0.1 */.",
             )
-        question_terms = terms(term_texts)
+        question_terms = statements.terms(term_texts)
         if "hush" in text:
-            text = without_database(text, [str(data["name"]) for data in await self._data_sets()])
+            text = statements.without_database(text, [str(data["name"]) for data in await self._data_sets()])
         return text, question_terms
 
     def _set(self, name: str, value: str | None) -> Result:
         if name.startswith("hush."):
-            short = check_name(name)
+            short = statements.check_name(name)
             value = self.first.get(short) if value is None else value
             if value is None:
                 self.settings.pop(short, None)
             else:
                 # Refuses a wrong value now, not only at the next question.
-                terms({short: value})
+                statements.terms({short: value})
                 # A question has one of the two: the later setting replaces the other.
                 if short in {"epsilon", "accuracy"}:
                     self.settings.pop("accuracy" if short == "epsilon" else "epsilon", None)
@@ -411,12 +396,12 @@ class PgConnection:
 
     def _show(self, text: str) -> Result:
         """Return the value of a setting, under the setting's own name, however the statement writes it."""
-        shown = rest(text)
+        shown = statements.rest(text)
         name = {"transaction isolation level": "transaction_isolation", "time zone": "timezone"}.get(
             " ".join(shown.lower().split()), shown.lower()
         )
         if name.startswith("hush."):
-            value = self.settings.get(check_name(name), "")
+            value = self.settings.get(statements.check_name(name), "")
         else:
             parameters = {key.lower(): (key, value) for key, value in PARAMETERS.items()}
             if name not in parameters:
@@ -434,13 +419,13 @@ class PgConnection:
             self.statements.clear()
             self.portals.clear()
         elif word == "RESET":
-            name = rest(text).lower()
+            name = statements.rest(text).lower()
             if name == "all":
                 self.settings = dict(self.first)
             elif name.startswith("hush."):
                 self._set(name, None)
         elif word == "CLOSE":
-            self.portals.pop(cursor_name(rest(text)), None)
+            self.portals.pop(statements.cursor_name(statements.rest(text)), None)
         return Result(_TAGS[word])
 
     async def _data_sets(self) -> list[dict[str, Any]]:
@@ -476,7 +461,7 @@ def _described(fields: tuple[ResultColumn, ...], formats: Sequence[int] = ()) ->
 
 
 def _noticed(notices: Sequence[str]) -> bytes:
-    return b"".join(messages.error(text, code="00000", severity="NOTICE", notice=True) for text in notices)
+    return b"".join(messages.error(text, code="00000", severity="NOTICE") for text in notices)
 
 
 def _refused(error: HushError | MessageError) -> bytes:

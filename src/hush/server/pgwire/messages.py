@@ -93,15 +93,12 @@ class Reader:
 
     def text(self) -> str:
         """Read a text that ends with a zero."""
-        end = self._content.find(b"\0", self._place)
-        if end < 0:
-            raise MessageError
+        content = self.bytes(self._content.find(b"\0", self._place) - self._place)
+        self._place += 1
         try:
-            content = self._content[self._place : end].decode()
+            return content.decode()
         except UnicodeDecodeError:
             raise MessageError from None
-        self._place = end + 1
-        return content
 
     @property
     def more(self) -> bool:
@@ -119,11 +116,11 @@ def texts(*values: str) -> bytes:
     return b"".join(value.replace("\0", "").encode("utf-8", "replace") + b"\0" for value in values)
 
 
-def error(text: str, *, code: str, hint: str = "", severity: str = "ERROR", notice: bool = False) -> bytes:
+def error(text: str, *, code: str, severity: str = "ERROR") -> bytes:
     """Return an error, or a notice."""
-    fields = [("S", severity), ("V", severity), ("C", code), ("M", text)] + ([("H", hint)] if hint else [])
+    fields = (("S", severity), ("V", severity), ("C", code), ("M", text))
     content = b"".join(key.encode() + texts(value) for key, value in fields)
-    return message(b"N" if notice else b"E", content + b"\0")
+    return message(b"N" if severity == "NOTICE" else b"E", content + b"\0")
 
 
 def row_description(fields: Sequence[ResultColumn], formats: Sequence[int] = ()) -> bytes:
@@ -177,14 +174,11 @@ def written(value: Any) -> str:
 
 def binary(value: Any, oid: int) -> bytes:
     """Return a value in the protocol's binary form."""
-    if oid == BOOLEAN:
-        return struct.pack("!?", bool(value))
-    if oid == WHOLE:
-        if not -(2**63) <= int(value) < 2**63:
-            raise MessageError
-        return struct.pack("!q", int(value))
-    if oid == FLOAT:
-        return struct.pack("!d", float(value))
+    if oid in {BOOLEAN, WHOLE, FLOAT}:
+        try:
+            return struct.pack(_FORMS[oid], {BOOLEAN: bool, WHOLE: int, FLOAT: float}[oid](value))
+        except struct.error:  # a whole number beyond 64 bits
+            raise MessageError from None
     if oid == DATE:
         return struct.pack("!i", (value - _START.date()).days)
     if oid == TIMESTAMP:
@@ -201,9 +195,7 @@ def parameter(content: bytes | None, oid: int, form: int) -> Any:
     if content is None:
         return None
     try:
-        if form == 1:
-            return _binary_parameter(content, oid)
-        return _text_parameter(content.decode(), oid)
+        return _binary_parameter(content, oid) if form == 1 else _text_parameter(content.decode(), oid)
     except (ValueError, KeyError, struct.error, ZeroDivisionError, OverflowError):
         raise MessageError from None
 

@@ -94,7 +94,7 @@ class PgServer:
         assert task is not None  # noqa: S101 - we are in one
         self._talking[task] = None
         try:
-            await self._talk(reader, writer)
+            await self._talk(task, reader, writer)
             await writer.drain()
         except _FatalError as refusal:
             writer.write(_fatal(*refusal.args))
@@ -119,7 +119,7 @@ class PgServer:
                     await writer.wait_closed()
             writer.transport.abort()  # a client that does not take its leave, or broke off TLS, is not waited for
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         address = _address(writer)
         if not self._strangers.enter(address):
             raise _FatalError("Too many connections are about to sign in; try again soon.", "53300")
@@ -144,8 +144,6 @@ class PgServer:
         conversation.first = from_start(options)
         conversation.settings = dict(conversation.first)
         self._keys[key] = conversation
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         self._talking[task] = conversation
         try:
             for name, value in PARAMETERS.items():

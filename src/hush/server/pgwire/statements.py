@@ -87,6 +87,7 @@ _BESIDE = (
     exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.If, exp.Case,
 )  # fmt: skip
 """Expressions with operands of one common type."""
+_TYPED = {exp.Median: exp.DType.DOUBLE, exp.Parameter: exp.DType.NULL, exp.TimestampTrunc: exp.DType.TIMESTAMP}
 
 
 def first_word(text: str) -> str:
@@ -245,17 +246,13 @@ def parameter_types(text: str, data_sets: Sequence[Mapping[str, Any]]) -> dict[i
     columns: dict[str, int] = {}
     for name, kind in pairs:  # 0 for a name with two different types
         columns[name] = kind if columns.get(name, kind) == kind else 0
-    for node in tree.find_all(exp.Column, exp.Literal, exp.Median, exp.Parameter, exp.TimestampTrunc):
+    for node in tree.find_all(exp.Column, exp.Literal, *_TYPED):
         if isinstance(node, exp.Column) and (oid := columns.get(node.name.lower())):
             node.type = exp.DataType.build(BY_OID[oid].name, dialect="postgres")
         elif isinstance(node, exp.Literal) and not node.is_string and not node.is_int:
             node.type = exp.DType.DECIMAL
-        elif isinstance(node, exp.Median):
-            node.type = exp.DType.DOUBLE
-        elif isinstance(node, exp.Parameter):
-            node.type = exp.DType.NULL
-        elif isinstance(node, exp.TimestampTrunc):
-            node.type = exp.DType.TIMESTAMP
+        elif type(node) in _TYPED:
+            node.type = _TYPED[type(node)]
     with suppress(sqlglot.errors.SqlglotError, RecursionError):
         annotate_types(tree, dialect="postgres", overwrite_types=False)
     types: dict[int, int] = {}

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from hush.curator.estimates import GroupColumns
 from hush.query.answers.plan import ComposedPlan
 from hush.query.answers.tree import (
     RANKS,
@@ -40,6 +41,7 @@ from hush.query.answers.tree import (
     Window,
     Windowed,
     meanings,
+    released_columns,
 )
 from hush.query.answers.windows import (
     Flags,
@@ -51,65 +53,24 @@ from hush.query.answers.windows import (
     distinct_counts,
     order_codes,
     rank_interval,
+    unknown_as_infinite,
     value_of,
 )
 from hush.query.expressions import Column, Expression, Released, columns_in, with_columns
 from hush.query.functions.record import Array, as_array, key_array, nulls, objects
 from hush.query.plan import errs, is_count
 from hush.query.plan.draws import DrawnAggregate
-from hush.query.plan.plan import Plan
 from hush.query.relations import Frame
 from hush.query.released import Ends, enclose, evaluate, folds, least_widths, possible_widths, unsettled
 from hush.query.released import noisy as made_of_aggregates
-from hush.query.types import Kind, Type
+from hush.query.types import Type
+from hush.report.columns import AnswerColumn, uniform
 
 DRAWS = 2003
 """The number of simulated truths; a prime, so that multiples of any number visit every draw."""
 _FEW_DRAWS = 401
 _CELLS = 4_000_000
 _NEEDED = 20  # the least number of draws outside an interval from which its ends can be estimated
-
-
-class GroupValues(Protocol):
-    """The released groups of one question, as the curator offers them."""
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that released them."""
-
-    @property
-    def outputs(self) -> Sequence[Expression]:
-        """The outputs of its question."""
-
-    def __len__(self) -> int:
-        """Return the number of groups."""
-
-    def values(self, expression: Expression) -> Sequence[Any]:
-        """Return an expression's value in each group."""
-
-    def truths(self, draws: int) -> Mapping[int, Array]:
-        """Return plausible truths of each aggregate, a row for each draw."""
-
-    def ends(self, expression: Expression, missing: float) -> Ends:
-        """Return an interval for the true value of an expression, with error probability ``missing``."""
-
-    def widths(self, expression: Expression, places: Places, confidence: float) -> list[float | None]:
-        """Return an expression's half-widths in the groups at some places."""
-
-    def added_up(self, kept: Sequence[int]) -> GroupValues:
-        """Return the groups summed over all keys except ``kept``."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatedColumn:
-    """A column of the final table."""
-
-    name: str
-    kind: Kind
-    values: Sequence[Any]
-    errors: tuple[float | None, ...] | None
-    counts: bool
-    """Whether its values count rows or units."""
 
 
 @dataclass(slots=True, eq=False)
@@ -172,7 +133,6 @@ class AnswerRows:
     columns: dict[str, AnswerCells]
     places: dict[int, Places]
     """For each part, by its number, the group that a row comes from; -1 for none."""
-    shown: Flags
     surely: Flags
     maybe: Flags
     order: Places
@@ -185,7 +145,14 @@ class AnswerRows:
     @property
     def size(self) -> int:
         """The number of rows."""
-        return len(self.shown)
+        return len(self.maybe)
+
+    @property
+    def shown(self) -> Flags:
+        """Whether each row is shown."""
+        shown = np.zeros(self.size, dtype=bool)
+        shown[self.order] = True
+        return shown
 
     @property
     def certain(self) -> bool:
@@ -197,13 +164,11 @@ class AnswerRows:
         rows = self.order
         if len(rows) == self.size and (rows == np.arange(self.size)).all():
             return self
-        every = np.ones(len(rows), dtype=bool)
         return AnswerRows(
             columns={name: cells.take(rows) for name, cells in self.columns.items()},
             places={part: groups[rows] for part, groups in self.places.items()},
-            shown=every,
             surely=self.surely[rows],
-            maybe=every,
+            maybe=np.ones(len(rows), dtype=bool),
             order=np.arange(len(rows)),
             level=self.level,
             gaps=self.gaps or bool((self.maybe & ~self.shown).any()),
@@ -225,9 +190,9 @@ class AnswerRows:
 class Composer:
     """Makes the table of a question over answers."""
 
-    def __init__(self, plan: ComposedPlan, groups: Mapping[int, GroupValues]) -> None:
+    def __init__(self, plan: ComposedPlan, groups: Mapping[int, GroupColumns]) -> None:
         self._plan, self._groups = plan, groups
-        self._parts: list[GroupValues] = []
+        self._parts: list[GroupColumns] = []
         """The groups that `Asked` nodes read."""
         numbers = sum(len(each) * max(len(each.plan.estimators), 1) for each in groups.values())
         self._missing = (1 - plan.confidence) / max(numbers, 1)
@@ -236,22 +201,22 @@ class Composer:
         affordable = _CELLS // max([len(each) for each in groups.values()] + [1])
         self._draws = DRAWS if affordable >= DRAWS * 4 else _FEW_DRAWS if affordable >= _FEW_DRAWS else 0
 
-    def columns(self) -> tuple[EvaluatedColumn, ...]:
+    def columns(self) -> tuple[AnswerColumn, ...]:
         """Return the columns of the answer."""
         table = self._table(self._plan.question.table).only_shown()
-        known = meanings(self._plan.question.table, {number: self._outputs(number) for number in self._groups})
+        meant = meanings(self._plan.question.table, {number: self._outputs(number) for number in self._groups})
         columns = []
         for name, unique in self._plan.question.outputs:
             cells = table.columns[unique]
-            meaning = known.get(unique, {})
+            meaning = meant.get(unique, {})
             read = [(self._parts[part].plan, each.expression) for part, each in meaning.items() if each is not None]
             # values that are no numbers have half-widths too if they are quantiles of dates
             has_widths = cells.type.kind.numeric or any(errs(plan, expression) for plan, expression in read)
             columns.append(
-                EvaluatedColumn(
+                AnswerColumn(
                     name=name,
                     kind=cells.type.kind,
-                    values=cells.values.tolist() if cells.raw is None else cells.raw,
+                    values=uniform(cells.values.tolist() if cells.raw is None else cells.raw, cells.type.kind),
                     errors=tuple(self._widths(table, cells, meaning)) if cells.noisy and has_widths else None,
                     counts=cells.noisy and 0 < len(read) == len(meaning) and all(is_count(e, plan) for plan, e in read),
                 )
@@ -282,26 +247,21 @@ class Composer:
 
     def _asked(self, node: Asked) -> AnswerRows:
         """Return the released groups of a question, summed to coarser groups where the node says so."""
-        groups, expressions = self._groups[node.question], self._outputs(node.question)
-        number = len(self._parts)
+        groups, number = self._groups[node.question], len(self._parts)
         if node.added_up is not None:
             groups = groups.added_up(node.added_up)
-            question = groups.plan.question
-            sums = [Released("key", key, question.keys[key][1].type) for key in node.added_up]
-            sums += [Released("aggregate", at, each.type) for at, each in enumerate(question.aggregates)]
-            summed = (column.name for column in node.columns if column.name not in expressions)
-            expressions |= dict(zip(summed, sums, strict=True))
-        columns = {column.name: self._released(groups, expressions[column.name]) for column in node.columns}
+        expressions = released_columns(node, self._outputs(node.question))
+        columns = {name: self._released(groups, expression) for name, expression in expressions.items()}
         self._parts.append(groups)
         every, rows = np.ones(len(groups), dtype=bool), np.arange(len(groups))
-        return AnswerRows(columns, {number: rows}, every, every, every, rows)
+        return AnswerRows(columns, {number: rows}, every, every, rows)
 
     def _outputs(self, number: int) -> dict[str, Expression]:
         """Return the outputs of a question by their names."""
         names = (name for name, _ in self._plan.question.questions[number].outputs)
         return dict(zip(names, self._groups[number].outputs, strict=True))
 
-    def _released(self, groups: GroupValues, expression: Expression) -> AnswerCells:
+    def _released(self, groups: GroupColumns, expression: Expression) -> AnswerCells:
         raw, noisy = groups.values(expression), made_of_aggregates(expression)
         values = (as_array if noisy else key_array)(raw, expression.type.kind)
         cells = AnswerCells(expression.type, noisy, values, raw)
@@ -361,14 +321,13 @@ class Composer:
     def _qualified(self, table: AnswerRows, condition: Expression) -> AnswerRows:
         cells = self._cells(table, condition)
         holds = cells.values == 1
-        shown = table.shown & holds
-        order = table.order[shown[table.order]]
+        order = table.order[holds[table.order]]
         if not cells.noisy:
-            return replace(table, shown=shown, surely=table.surely & holds, maybe=table.maybe & holds, order=order)
+            return replace(table, surely=table.surely & holds, maybe=table.maybe & holds, order=order)
         low, high = cells.known_ends
         # a condition is 0 or 1: surely true if its lower end is 1, possibly true if its upper end is above 0
-        surely, maybe = table.surely & (low >= 1), table.maybe & ((high > 0) | shown)
-        return replace(table, shown=shown, surely=surely, maybe=maybe, order=order, level=table.level_with(len(order)))
+        surely, maybe = table.surely & (low >= 1), table.maybe & ((high > 0) | (table.shown & holds))
+        return replace(table, surely=surely, maybe=maybe, order=order, level=table.level_with(len(order)))
 
     def _sorted(self, table: AnswerRows, node: Sorted) -> AnswerRows:
         by = [self._cells(table, ordering.by) for ordering in node.order]
@@ -381,11 +340,10 @@ class Composer:
         order = rows[node.offset : stop]
         if len(order) == len(rows):
             return replace(table, order=rows)
-        shown = np.zeros(table.size, dtype=bool)
-        shown[order] = True
-        noisy = any(cells.noisy for cells in by)
+        limited, noisy = replace(table, order=order), any(cells.noisy for cells in by)
+        shown = limited.shown
         if not noisy and table.certain:
-            return replace(table, shown=shown, surely=shown, maybe=shown, order=order)
+            return replace(limited, surely=shown, maybe=shown)
         # a row is surely among those from OFFSET to LIMIT if even its extreme ranks by the first ORDER BY are
         ends = by[0].known_ends if by and by[0].type.kind.numeric else None
         member = table.member(np.zeros(table.size, dtype=np.int64))
@@ -393,7 +351,7 @@ class Composer:
         surely = table.surely & (largest < stop) & (least >= node.offset)
         maybe = (table.maybe & (least < stop) & (largest >= node.offset)) | shown
         level = table.level_with(len(order)) if noisy else table.level
-        return replace(table, shown=shown, surely=surely, maybe=maybe, order=order, level=level)
+        return replace(limited, surely=surely, maybe=maybe, level=level)
 
     # across rows
 
@@ -441,7 +399,7 @@ class Composer:
                     low, high = (np.nan_to_num(over_frames(full.astype(float), "sum")) for full in argument.present)
                 else:
                     low, high = map(over_frames, argument.known_ends)
-                return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+                return unknown_as_infinite(low, high)
 
             result.truths, result.ends = truths, ends
         elif noisy and not table.gaps and not any(cells.noisy for cells in partition):
@@ -453,9 +411,9 @@ class Composer:
                     ends = order[0].known_ends if order and order[0].type.kind.numeric else None
                     before = member.rank_ends(ends, descending=bool(order) and window.order[0].descending)
                     return rank_interval(window, before, member.ends("count", None, whole=True)[1])
-                whole = not window.order and window.frame in {None, Frame(first=None, last=None)}
+                unframed = not window.order and window.frame in {None, Frame(first=None, last=None)}
                 member = table.member(partitions(), argument if window.kind == "count" else None)
-                return member.ends(window.kind, None if argument is None else argument.known_ends, whole=whole)
+                return member.ends(window.kind, None if argument is None else argument.known_ends, whole=unframed)
 
             result.ends = uncertain
         return result
@@ -470,7 +428,7 @@ class Composer:
                 for name, fold in node.folds
             }
             single = np.ones(1, dtype=bool)
-            return AnswerRows(columns, {}, single, single, single, np.zeros(1, dtype=np.int64), gaps=True)
+            return AnswerRows(columns, {}, single, single, np.zeros(1, dtype=np.int64), gaps=True)
         rows = table.order
         first = np.zeros(groups, dtype=np.int64)  # a row of each group: the first that is shown, or any
         first[by[::-1]] = np.arange(table.size)[::-1]
@@ -483,20 +441,15 @@ class Composer:
             if fold.kind not in {"sum", "avg"}:
                 cells.truths = lambda: None
             columns[name] = cells
-        if node.whole:
-            shown = surely = maybe = np.ones(1, dtype=bool)
-        else:
-            shown, surely, maybe = (
-                np.bincount(by, flags, minlength=groups) > 0 for flags in (table.shown, table.surely, table.maybe)
-            )
+        surely, maybe = (node.whole | (np.bincount(by, flags) > 0) for flags in (table.surely, table.maybe))
+        # groups in the order of their first rows that are shown
+        order = [0] if node.whole else list(dict.fromkeys(by[rows].tolist()))
         return AnswerRows(
             columns=columns,
             places={},
-            shown=shown,
             surely=surely,
             maybe=maybe,
-            # groups in the order of their first rows that are shown
-            order=np.zeros(1, int) if node.whole else np.array(list(dict.fromkeys(by[rows].tolist())), dtype=np.int64),
+            order=np.array(order, dtype=np.int64),
             level=table.level,
             gaps=table.gaps or any(cells.noisy for cells in keys),
         )
@@ -512,7 +465,6 @@ class Composer:
             missing, present = rows < 0, np.maximum(rows, 0)
             surely &= np.where(missing, not table.gaps, table.surely[present] if table.size else False)
             columns |= {name: cells.take(present, missing=missing) for name, cells in table.columns.items()}
-        every = np.ones(size, dtype=bool)
         return AnswerRows(
             columns=columns,
             places={
@@ -520,9 +472,8 @@ class Composer:
                 for table, rows in sides
                 for part, groups in table.places.items()
             },
-            shown=every,
             surely=surely,
-            maybe=every,
+            maybe=np.ones(size, dtype=bool),
             order=np.arange(size),
             # a pair is shown if noise left both of its rows: the shares multiply
             level=left.level * right.level,
@@ -532,8 +483,7 @@ class Composer:
     def _stacked(self, tables: list[AnswerRows], node: Stacked) -> AnswerRows:
         starts = np.concatenate([[0], np.cumsum([table.size for table in tables])]).astype(np.int64)
         parts = sorted({part for table in tables for part in table.places})
-        shown = [int(table.shown.sum()) for table in tables]
-        candidates = sum(rows / max(table.level, 1e-12) for rows, table in zip(shown, tables, strict=True))
+        candidates = sum(len(table.order) / max(table.level, 1e-12) for table in tables)
         lists = [list(table.columns.values()) for table in tables]
         return AnswerRows(
             columns={
@@ -544,11 +494,10 @@ class Composer:
                 part: np.concatenate([table.places.get(part, np.full(table.size, -1)) for table in tables])
                 for part in parts
             },
-            shown=np.concatenate([table.shown for table in tables]),
             surely=np.concatenate([table.surely for table in tables]),
             maybe=np.concatenate([table.maybe for table in tables]),
             order=np.concatenate([table.order + start for table, start in zip(tables, starts, strict=False)]),
-            level=min(1.0, sum(shown) / candidates) if candidates else 1.0,
+            level=min(1.0, sum(len(table.order) for table in tables) / candidates) if candidates else 1.0,
             gaps=any(table.gaps for table in tables),
         )
 
