@@ -137,6 +137,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -438,25 +439,18 @@ class Filter(ABC):
         """Return the least ε of six digits at which a pure step costs ``loss`` or more, or the largest at most that."""
         if loss <= 0:
             return loss
-        near = self._near(loss)
-        if at_least:
-            return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=near)
-        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=near)
-
-    def _near(self, loss: Fraction) -> Fraction | None:
-        """Return an estimate of the ε at which a pure step costs ``loss``; None if the search fails.
-
-        A starting point for an exact search, which does not rely on it.
-        """
-        try:
-            # The loss of a small pure step is proportional to ε², so its root is nearly a line.
+        near = None
+        # The loss of a small pure step is proportional to ε², so its root is nearly a line. An exact search starts from
+        # there, and does not rely on it.
+        with suppress(ArithmeticError, ValueError, HushError):
             goal = math.sqrt(loss)
             missing = falling_root(
                 lambda epsilon: goal - math.sqrt(self._pure(Fraction(epsilon))), goal, slope=1.0, tolerance=1e-7 * goal
             )
-            return Fraction(missing[0])
-        except (ArithmeticError, ValueError, HushError):
-            return None
+            near = Fraction(missing[0])
+        if at_least:
+            return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=near)
+        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=near)
 
     def refusal(self, charge: Charge, owner: str) -> str:
         """Return the message of a refusal: the share that is needed, the share that is left, and the next step."""

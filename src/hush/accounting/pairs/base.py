@@ -117,13 +117,6 @@ class Pair(ABC):
         """Return {x: q} with M = Σ e^{sx}·q(1/s), s = z + 1/2 and q a polynomial in balls, or None."""
         return None
 
-    def terms_shape(self) -> tuple[int, int] | None:
-        """Return the number of losses of :meth:`terms` and its degree in 1/s, without computing it; None without terms.
-
-        ``terms`` may be None only where this is None.
-        """
-        return None
-
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return the loss in cells of at most this width, tilted by c; ``noise`` restricts it to a range of the noise.
 

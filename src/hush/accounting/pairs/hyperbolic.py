@@ -135,9 +135,6 @@ class LaplacePair(_HyperbolicPair):
         front = (-ball(e) / 2).exp()
         return {e: poly([front * ball(0.5), front / 4]), -e: poly([front * ball(0.5), -front / 4])}
 
-    def terms_shape(self) -> tuple[int, int]:
-        return 2, 1
-
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width)
@@ -217,9 +214,6 @@ class ResponsePair(_HyperbolicPair):
             terms[Fraction(0)] = poly([front * neutral])
         return terms
 
-    def terms_shape(self) -> tuple[int, int]:
-        return 3 if self.others else 2, 0
-
     def group(self, size: int) -> Pair:
         """Return the pair of every mechanism that is ``size``·ε-DP."""
         return ResponsePair(epsilon=self.epsilon * size)
@@ -278,9 +272,6 @@ class BoundedRangePair(_HyperbolicPair):
         e, poly = self.epsilon, flint().arb_poly
         front = 1 / (4 * (ball(e) / 2).sinh())
         return {e: poly([0, front]), -e: poly([0, -front])}
-
-    def terms_shape(self) -> tuple[int, int]:
-        return 2, 1
 
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, which has no atoms."""
@@ -508,9 +499,6 @@ class DiscreteLaplacePair(Pair):
         r = (-ball(a)).exp()
         front = (-ball(a) * delta / 2).exp() / (1 + r)
         return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
-
-    def terms_shape(self) -> tuple[int, int] | None:
-        return None if self.sensitivity > _MAX_LISTED_SENSITIVITY else (self.sensitivity + 1, 0)
 
     def group(self, size: int) -> Pair:
         return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)

@@ -100,11 +100,11 @@ class Expansion(Method):
         """Whether the expansion is short enough to be worth writing out."""
         losses, degree = 1, 1
         for pair, count in pairs.items():
-            shape = pair.terms_shape()
-            if shape is None or count > 2000:
+            terms = pair.terms()
+            if terms is None or count > 2000:
                 return False
-            losses *= (shape[0] - 1) * count + 1
-            degree += shape[1] * count
+            losses *= (len(terms) - 1) * count + 1
+            degree += max(polynomial.degree() for polynomial in terms.values()) * count
             if losses * degree > _MAX_EXPANSION_TERMS:
                 return False
         return True
