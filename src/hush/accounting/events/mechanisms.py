@@ -515,9 +515,7 @@ class BoundedRangeEvent(Event):
     def description(self) -> Description:
         if self.epsilon == 0:
             return Description()
-        if self.mode == "nonadaptive":  # kept apart: the optimum holds for equal ranges fixed in advance
-            return Description(ranges={self.epsilon: 1})
-        return Description.of(BoundedRangePair(epsilon=self.epsilon))
+        return Description.of(BoundedRangePair(epsilon=self.epsilon, fixed=self.mode == "nonadaptive"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

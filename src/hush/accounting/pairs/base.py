@@ -148,6 +148,10 @@ class Pair(ABC):
         """Return a parameter that orders pairs of this class by domination: the larger dominates the smaller."""
         return None
 
+    def adaptive(self) -> Pair:
+        """Return the pair without what holds for a mechanism that was fixed in advance only."""
+        return self
+
     def attained(self) -> Pair:
         """Return the pair of a mechanism that this pair was made for: no valid bound can go below it."""
         return self

@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -251,10 +251,19 @@ class ResponsePair(_HyperbolicPair):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedRangePair(_HyperbolicPair):
-    """The worst mechanism with log-ratios in a range of length ``epsilon``."""
+    """The worst mechanism with log-ratios in a range of length ``epsilon``; ``fixed`` if it was chosen beforehand.
+
+    Equal mechanisms fixed in advance have an optimum of their own (:mod:`hush.accounting.profile.closed_forms`). It is
+    proved for them alone: next to others the dominating pair is used, which is valid in every composition.
+    """
+
+    fixed: bool = False
 
     def __hash__(self) -> int:
-        return hash((5, self.epsilon.as_integer_ratio()))
+        return hash((5, self.epsilon.as_integer_ratio(), self.fixed))
+
+    def adaptive(self) -> Pair:
+        return replace(self, fixed=False)
 
     def moment(self, z: Ball) -> Ball:
         """Return sinhc(se)/sinhc(e/2)."""
@@ -286,7 +295,7 @@ class BoundedRangePair(_HyperbolicPair):
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the range: log-ratios along a chain of neighbours add."""
-        return BoundedRangePair(epsilon=self.epsilon * size)
+        return replace(self, epsilon=self.epsilon * size)
 
     def renyi(self, alpha: Fraction) -> Ball:
         """Return the smaller of the pair's divergence and αε²/8, both valid for every mechanism of bounded range."""
