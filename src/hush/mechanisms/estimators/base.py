@@ -3,12 +3,6 @@ r"""The result of an estimator, helpers that all share, and post-processing of r
 An `Estimate` is the released value with its price and its error. Everything in it is released or public: keep it,
 print it, send it on.
 
->>> from hush.accounting import ApproximateDPEvent
->>> pure = ApproximateDPEvent(epsilon=1)
->>> e = Estimate(value=10.0, event=pure, method="laplace", half_width=lambda c: 2.5)
->>> e, float(e), e.error(0.99)
-(Estimate(10 ± 2.5 at 95 %, laplace), 10.0, 2.5)
-
 **Non-negative counts with a total.** Setting negative counts to 0 makes their sum too large. The nearest point of the
 simplex {x ≥ 0, Σx = total}, by ℓ₂ distance, subtracts one constant from all and cuts at 0 (Duchi, Shalev-Shwartz,
 Singer, Chandra 2008).
