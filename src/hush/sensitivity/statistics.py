@@ -296,11 +296,12 @@ def smooth_sensitivity(
     else:
         nested = getattr(data, "ndim", 1) == 2
     rows = as_matrix(data) if nested else present(data)[:, None]
-    x = grid.integers(rows.ravel(), lower=lower, upper=upper, missing=(lower + upper) / 2).reshape(rows.shape)
-    local, n = local_rows(statistic, x, first, last, relation, norm), len(x)
+    steps = grid.integers(rows.ravel(), lower=lower, upper=upper, missing=(lower + upper) / 2)
+    matrix: npt.NDArray[Any] = steps.reshape(rows.shape)
+    local, n = local_rows(statistic, matrix, first, last, relation, norm), len(matrix)
     if decay is not None:
         # The size of a move between the bounds is what a neighbour's local sensitivity may be.
-        widest = _alike(Fraction(last - first), x.shape[1], norm)
+        widest = _alike(Fraction(last - first), matrix.shape[1], norm)
         if relation is Neighbours.REPLACE:
             local = max(local, widest / (1 if statistic == "sum" else max(n, 1)) * _decayed(decay, 1))
         elif statistic == "mean":
