@@ -149,7 +149,7 @@ class Pair(ABC):
         return None
 
     def adaptive(self) -> Pair:
-        """Return the pair without what holds for a mechanism that was fixed in advance only."""
+        """Return the pair of the same mechanism, not fixed in advance but chosen as answers come in."""
         return self
 
     def attained(self) -> Pair:
