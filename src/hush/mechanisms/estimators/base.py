@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, fraction_between, integer, positive
-from hush.core.grid import as_array, as_column, on_grid, present, row_grid, row_steps, whole_steps
+from hush.core.grid import as_array, as_column, on_grid, present, row_grid, whole_steps
 from hush.core.rounding import ball, certified, flint, fraction_down, short_down
 from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.propose_test_release import Refused
@@ -141,7 +141,7 @@ def read_column(
         raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
     column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
     blank = (lower + upper) / 2 if missing is None else missing
-    x = row_steps(column, grid, lower=lower, upper=upper, missing=blank)
+    x = grid.integers(column, lower=lower, upper=upper, missing=blank)
     return x, grid, *grid.ends(lower, upper)
 
 

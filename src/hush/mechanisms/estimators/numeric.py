@@ -56,7 +56,7 @@ import numpy.typing as npt
 from hush import noise as noises
 from hush.accounting import ApproximateDPEvent, ComposedEvent, Event
 from hush.core import InvalidValueError, Neighbours, Number, integer, positive
-from hush.core.grid import as_column, number, present, row_grid, row_steps
+from hush.core.grid import as_column, number, present, row_grid
 from hush.mechanisms.base import choose, default_step, ordinary
 from hush.mechanisms.column_quantile import Quantile
 from hush.mechanisms.estimators.base import (
@@ -411,7 +411,7 @@ def vector_mean(
     middle = (lower + upper) / 2
     first, last = grid.ends(lower, upper)
     centre = (first + last) // 2
-    x = row_steps(matrix.ravel(), grid, lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
+    x = grid.integers(matrix.ravel(), lower=lower, upper=upper, missing=middle).reshape(n, k) - centre
     budget, slip = ordinary(epsilon, "epsilon"), read_delta(delta, n, relation)
     private = relation is Neighbours.ADD_REMOVE
     sensitivity = max(last - centre, centre - first, 1) if private else max(last - first, 1)
