@@ -14,8 +14,7 @@ texts in it. Three things are chosen so that this holds:
   its rows are paired (`hush.engines.sql.relations`), and that in every join, so after all of them, too.
 * What is too much even with the shortest texts is refused.
 
-All of it depends on the question, the policy and public tables. What is read of texts, and that units may be left out,
-is said in a note with every such question, whoever is there.
+All of it depends on the question, the policy and public tables, and a note says it with every such question.
 
 **Memory.** An engine evaluates 2,048 rows at once and holds all texts that it makes meanwhile. A character that is made
 costs `MADE` nanoseconds at least, and four bytes at most: 4 · 2,048 · PER_ROW / MADE are 137 MB a thread. What sorts

@@ -16,11 +16,7 @@ breaks and doubled quotes. What the RFC does not allow is read locally:
     a line without a character             is no row
 
 Fields with line breaks are believed only where the record then has exactly as many fields as there are columns and is
-not larger than 2²⁴ bytes. A quote that somebody left open is therefore a matter of its own line, and swallows others
-only if a later quote happens to close it in the place of a field's end. An owner whose file was written without any
-quoting says ``quotes = false``: then every line is a row, and a quote is a character.
-
-Records end with LF or CRLF; with CR if the first line, which is the header and public, does.
+not larger than 2²⁴ bytes. Records end with LF or CRLF; with CR if the first line, which is the header and public, does.
 
 **How it is done quickly.** `CsvRewriter` rewrites a file into one that any reader takes in the same way: UTF-8, fields
 separated by U+001F, records by LF, no quotes; line breaks inside a field stand as U+001E and U+001D, and where the file
@@ -38,25 +34,14 @@ Tally(rows=4, short=1, long=1, broken=1, replaced=0)
 **Loading.** A text file is read whole, once, before a question is charged, every record a row of texts. A question
 never reads such a file itself: an engine's reader that meets a cell or a line it does not like drops the row, or fails,
 and newer engines hand it a question's own casts, so that a cell which does not parse drops its row only if somebody
-asks about that column. What a cast of a text cannot read is NULL, and the row stays. Numbers, dates and booleans of
-private tables are forced into their declared types once, where they are loaded (`kept_types`), by the same total casts
-that a question would use; to force them again changes nothing. A file that changes is read again before the next
-question; one that cannot be read then is refused, and nothing is charged.
+asks about that column. Numbers, dates and booleans of private tables are forced into their declared types once, where
+they are loaded (`kept_types`), by the same total casts that a question would use; to force them again changes nothing.
 
 The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
 of plain text, else one that `CsvRewriter` has rewritten. Either way the rows are counted twice, by the engine and here,
 and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads it.
 
-**Decimal commas.** In a numeric column of a file with ``decimal = ","`` the comma is read as the point; a number with a
-point in it is then none.
-
-**Time zones.** A time with an offset (``2024-03-01 23:30:00+01:00``, or with ``Z``) is an instant. Where the owner
-declares a ``timezone`` it is read as what the clocks there showed; otherwise the clock is taken as it is written, and
-its offset dropped.
-
-**JSON files**, an array of records or one record after the other, are read as columns of text by `json_rows`: JSON
-stores no reliable types, so every value becomes the text that stands for it. Where a record ends can be told only by
-reading it: a file that is no JSON is refused as a whole, where the owner opens it, and no question fails by it.
+How decimal commas, offsets of times and lines of JSON are read is for owners, too, and in docs/policy.md.
 """
 
 from __future__ import annotations

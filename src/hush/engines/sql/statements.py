@@ -11,7 +11,6 @@ Keys are numbered before anything is counted, or kept as they are until they are
 
 So every row has one weight, whatever a statistic runs over: parts add up, and shares are shares.
 
-A sum of x - c is taken as Σx - c·(number of x that are not NULL): the same integer, with the subtraction done once.
 Where the rows were bounded before (`hush.engines.sql.bounding`), those of pairs with no more than ``rows`` rows need no
 weights and hence no pairs: Σ over pairs of a sum is the sum over rows. Units are counted this way where a pair has one
 row.
@@ -20,9 +19,8 @@ row.
 a row's integer is below 2⁶², a sum of fewer than 2⁴⁰ rows below 2¹⁰², times rows ≤ 2²⁰ below 2¹²². Where one
 row is one unit, `rows` is aggregated directly.
 
-**The other statements** are counts of distinct values, and histograms for quantiles and modes. They run over the same
-bounded rows, but each reads no more columns than it needs. Where keys are private, they run once keys are chosen, over
-rows with the numbers of chosen keys.
+**The other statements**, counts of distinct values and histograms for quantiles and modes, run over the same bounded
+rows, but each reads no more columns than it needs. Where keys are private, they run once keys are chosen.
 
 **Histograms that are fine where it matters.** Bins near a draw's target are counted cell by cell, the others as a
 whole. What is near, and why the rest need not be known more exactly, is in `hush.mechanisms.grouped.quantile`. A first
