@@ -55,6 +55,11 @@ def computes(*operations: Op) -> Callable[[Computation], Computation]:
     return noted
 
 
+def engine_name(expression: Call) -> str:
+    """Return the engine's name of a function, which is the first of those by which questions call it."""
+    return FUNCTIONS[expression.op].names[0].lower()
+
+
 @computes(Op.LENGTH)
 def _length(_: Call, arguments: list[Value]) -> Value:
     return Value(call("length", as_text(arguments[0])), SqlType.INTEGER, within=(0, 2**32))
@@ -74,8 +79,7 @@ def _small(value: Fraction) -> int:
 @computes(Op.LEFT, Op.RIGHT)
 def _side(expression: Call, arguments: list[Value]) -> Value:
     size = max(0, _small(number_at(expression, 1)))
-    function = "left" if expression.op is Op.LEFT else "right"
-    return Value(call(function, as_text(arguments[0]), integer(size)), SqlType.TEXT)
+    return Value(call(engine_name(expression), as_text(arguments[0]), integer(size)), SqlType.TEXT)
 
 
 @computes(Op.CONCAT)
@@ -101,8 +105,7 @@ def _holds(expression: Call, arguments: list[Value]) -> Value:
     if isinstance(start, Literal) and start.value == "":
         # DuckDB 2.0 takes starts_with(CASE … END, '') in WHERE to be true of more than what is not NULL
         return Value(case((as_text(arguments[0]).not_null(), TRUE)), SqlType.BOOLEAN)
-    function = "starts_with" if expression.op is Op.STARTS_WITH else "contains"
-    return Value(call(function, *(as_text(argument) for argument in arguments)), SqlType.BOOLEAN)
+    return Value(call(engine_name(expression), *map(as_text, arguments)), SqlType.BOOLEAN)
 
 
 def moment(value: Value) -> Value:
@@ -119,7 +122,7 @@ def _part(expression: Call, arguments: list[Value]) -> Value:
     if expression.op in _OF_DAY:
         # a date has no time of day: as a timestamp it is midnight
         value = value.to(SqlType.TIMESTAMP)
-    return Value(call(FUNCTIONS[expression.op].names[0].lower(), value.sql), SqlType.INTEGER, within=(0, 9999))
+    return Value(call(engine_name(expression), value.sql), SqlType.INTEGER, within=(0, 9999))
 
 
 @computes(Op.TRUNCATE_DATE)
@@ -127,18 +130,15 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     unit = expression.arguments[0]
     if not (isinstance(unit, Literal) and unit.value in {"year", "quarter", "month", "week", "day"}):
         raise UnplannableError("dates are truncated to 'year', 'quarter', 'month', 'week' or 'day'")
-    value = moment(arguments[1])
-    form = SQL_TYPES[expression.type.kind]
-    result_form = form if form in TIMES else value.form
+    value, form = moment(arguments[1]), SQL_TYPES[expression.type.kind]
     start = primitive("date_trunc", value.sql, unit=str(unit.value), form=value.form.value)
-    return Value(start.try_cast(result_form.value, "TIMESTAMP"), result_form)
+    form = form if form in TIMES else value.form
+    return Value(start.try_cast(form.value, "TIMESTAMP"), form)
 
 
 @computes(Op.TRUNCATE_TIME)
 def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
-    value = moment(arguments[1])
-    sql = value.to(SqlType.TIMESTAMP).sql
-    unit = _written_out(expression, 0)
+    sql, unit = moment(arguments[1]).to(SqlType.TIMESTAMP).sql, _written_out(expression, 0)
     return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), SqlType.TIMESTAMP)
 
 
