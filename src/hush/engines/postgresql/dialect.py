@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Bindings, ServerDialect, TypedLists
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, ServerDialect
 from hush.engines.sql.nodes import Span
 
 _NAMES = {
@@ -351,13 +351,13 @@ class PostgreSQLDialect(ServerDialect):
             "AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')"
         )
 
-    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
+    def rows_of(self, lists: Sequence[tuple[int, str, str]], label: str) -> str:
         """Return UNNEST of several arrays, side by side; texts are compared by their bytes."""
-        names = ", ".join(map(self.quoted, columns))
-        arrays = ", ".join(f"CAST({bindings.parameter(number)} AS {self.type_name(of)}[])" for number, of in lists)
+        names = ", ".join(self.quoted(name) for *_, name in lists)
+        arrays = ", ".join(f"CAST(${place} AS {self.type_name(of)}[])" for place, of, _ in lists)
         cells = [
             f'{self.quoted(name)} COLLATE "C" AS {self.quoted(name)}' if of == "VARCHAR" else self.quoted(name)
-            for (_, of), name in zip(lists, columns, strict=True)
+            for _, of, name in lists
         ]
         return f"(SELECT {', '.join(cells)} FROM UNNEST({arrays}) AS l({names})) AS {self.quoted(label)}"  # noqa: S608
 

@@ -39,7 +39,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Bindings, ServerDialect, TypedLists
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, ServerDialect
 from hush.engines.sql.nodes import Span
 
 _NAMES = {
@@ -146,6 +146,7 @@ class SparkDialect(ServerDialect):
     looks_up: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
     numbers_closely: ClassVar[bool] = False
+    lists_are_views: ClassVar[bool] = True
     sail: ClassVar[bool] = False
     """Whether the server is Sail, which has another RINT and other regular expressions."""
     longest: ClassVar[int] = 100_000
@@ -312,11 +313,6 @@ class SparkDialect(ServerDialect):
 
     def _bytes(self, value: str, *, plain: bool) -> str:
         return value if plain else f"COLLATE({value}, 'UTF8_BINARY')"
-
-    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
-        """Return a view of the lists, which are handed over as one table."""
-        cells = tuple((number, self.type_name(of), name) for (number, of), name in zip(lists, columns, strict=True))
-        return f"{bindings.view(cells)} AS {self.quoted(label)}"
 
     def matches(self, left: str, right: str, *, form: str) -> str:  # noqa: ARG002
         return f"({left} <=> {right})"

@@ -27,27 +27,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from hush.engines.sql.nodes import Span
 from hush.query.errors import UnplannableError
-
-TypedLists = Sequence[tuple[int, str]]
-"""The numbers of parameters that are lists, and the types of their values."""
-
-
-ViewContent = int | tuple[tuple[int, str, str], ...]
-"""The content of a view: the number of a source, or lists: a parameter's number, the engine's type and a name each."""
-
-
-class Bindings(Protocol):
-    """The parameters and views of a statement that is being rendered."""
-
-    def parameter(self, number: int) -> str:
-        """Return the place of a parameter in the statement."""
-
-    def view(self, content: ViewContent) -> str:
-        """Return the quoted name of a view."""
 
 
 class Dialect:
@@ -73,6 +56,8 @@ class Dialect:
     """A longer statement is refused: to plan it may take more memory than there is."""
     wide_keys: ClassVar[bool] = True
     """Whether whole numbers beyond 64 bits may be keys."""
+    lists_are_views: ClassVar[bool] = False
+    """Whether lists of values are handed over as views, because statements have no parameters."""
     otherwise: ClassVar[Mapping[str, str]] = {
         "apart": "UNNEST([{0}])",
         "collated": '{0} COLLATE "binary"',
@@ -103,10 +88,7 @@ class Dialect:
 
     def double(self, value: Fraction | int) -> str:
         """Return the float64 nearest to a number as a constant."""
-        return self.float_constant(float_digits(value))
-
-    def float_constant(self, digits: str) -> str:
-        """Return a float64 constant, from digits with an exponent, ``inf`` or ``-inf``."""
+        digits = float_digits(value)
         if "inf" in digits:
             return f"CAST('{digits}' AS DOUBLE)"
         return f"({digits})" if digits.startswith("-") else digits
@@ -114,10 +96,6 @@ class Dialect:
     def integer(self, value: int) -> str:
         """Return a whole number of 64 bits."""
         return str(value)
-
-    def parameter(self, number: int) -> str:
-        """Return the placeholder of a parameter."""
-        return f"${number}"
 
     def array(self, *values: str) -> str:
         """Return an array of values of one type."""
@@ -201,12 +179,12 @@ class Dialect:
         """Return a term of ORDER BY: ascending, NULLs last."""
         return value
 
-    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
-        """Return lists that are parameters, side by side as columns, as something to select from under a name."""
-        cells = [
-            f"UNNEST(CAST({bindings.parameter(number)} AS {self.type_name(of)}[])) AS {self.quoted(name)}"
-            for (number, of), name in zip(lists, columns, strict=True)
-        ]
+    def rows_of(self, lists: Sequence[tuple[int, str, str]], label: str) -> str:
+        """Return lists that are parameters, side by side as columns, as something to select from under a name.
+
+        Each has its place among the parameters, the type of its values and the name of its column.
+        """
+        cells = [f"UNNEST(CAST(${place} AS {of}[])) AS {self.quoted(name)}" for place, of, name in lists]
         return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
 
     def matches(self, left: str, right: str, *, form: str) -> str:
@@ -320,6 +298,13 @@ class ServerDialect(Dialect):
     """Functions that are spelt alike, mean the same, and fail for no value that they are given."""
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
+
+    def double(self, value: Fraction | int) -> str:
+        return self.float_constant(float_digits(value))
+
+    def float_constant(self, digits: str) -> str:
+        """Return a float64 constant, from digits with an exponent, ``inf`` or ``-inf``."""
+        raise NotImplementedError
 
     def unsupported(self, operation: str, instead: str) -> UnplannableError:
         """Return the refusal of something that the engine cannot compute, with an alternative."""
@@ -481,7 +466,7 @@ class ShapeDialect(Dialect):
         """Return a sign for any whole number."""
         return "#"
 
-    def float_constant(self, digits: str) -> str:
+    def double(self, value: Fraction | int) -> str:
         """Return a sign for any float."""
         return "#.#"
 
