@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, ServerDialect
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Pattern, ServerDialect, has_literal_wildcards
 from hush.engines.sql.nodes import Span
 
 _NAMES = {
@@ -370,18 +370,12 @@ class PostgreSQLDialect(ServerDialect):
 
     # texts
 
-    def like(self, value: str, *, pattern: str) -> str:
-        """Return LIKE without its default escape character."""
-        return f"({value} LIKE {self.text(pattern)} ESCAPE '')"
-
-    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
+    def like(self, value: str, *, characters: Pattern) -> str:
         """Return LIKE: PostgreSQL's matcher does not go back behind a part that it has found, so its time is linear."""
-        # a backslash always stands for itself
-        pattern = "".join(
-            "\\" + character if character == "\\" or (literal and character in "%_") else character
-            for character, literal in characters
-        )
-        return f"({value} LIKE {self.text(pattern)} ESCAPE '\\')"
+        escape = "\\" if has_literal_wildcards(characters) else ""  # which is no character of the pattern's own
+        special = {(escape, False), (escape, True), ("%", True), ("_", True)}
+        pattern = "".join((escape if pair in special else "") + pair[0] for pair in characters)
+        return f"({value} LIKE {self.text(pattern)} ESCAPE '{escape}')"
 
     # dates and times
 

@@ -1,4 +1,4 @@
-r"""How an engine spells SQL: about forty primitives, in DuckDB's spelling unless an engine says otherwise.
+r"""How an engine spells SQL: some thirty primitives, in DuckDB's spelling unless an engine says otherwise.
 
 The tree of a statement (`hush.engines.sql.nodes`) says *what* is computed; a `Dialect` says how that is written. Its
 methods take the texts of a node's arguments, with the node's options by name, and return text. `render` calls them, and
@@ -31,6 +31,32 @@ from typing import ClassVar
 
 from hush.engines.sql.nodes import Span
 from hush.query.errors import UnplannableError
+
+Pattern = Sequence[tuple[str, bool]]
+"""The characters of a pattern of LIKE, and whether each stands for itself."""
+
+
+def has_literal_wildcards(characters: Pattern) -> bool:
+    """Return whether a ``%`` or a ``_`` of a pattern stands for itself."""
+    return any(literal and character in "%_" for character, literal in characters)
+
+
+def expression_of(characters: Pattern) -> str:
+    """Return the regular expression of a pattern.
+
+    >>> expression_of([("5", False), ("%", True), ("_", False), ("%", False)])
+    '5%..*'
+    """
+    parts = []
+    for character, literal in characters:
+        if literal or character not in "%_":
+            parts.append("\\" + character if character in _SPECIAL else character)
+        elif character == "_":
+            parts.append(".")
+        elif parts[-1:] != [".*"]:
+            # another % right after one matches nothing more
+            parts.append(".*")
+    return "".join(parts)
 
 
 class Dialect:
@@ -201,16 +227,17 @@ class Dialect:
         """Return characters of a text from a place on, counted from 1, or from the end if it is negative."""
         return f"SUBSTRING({value}, {start}, {size})"
 
-    def like(self, value: str, *, pattern: str) -> str:
-        """Return whether a text matches a pattern of ``%`` and ``_``, without an escape character."""
-        return f"({value} LIKE {self.text(pattern)})"
+    def like(self, value: str, *, characters: Pattern) -> str:
+        """Return whether a text matches a pattern, in a time that grows with the text's length alone.
 
-    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:
-        """Return LIKE from a pattern's characters and whether each stands for itself, or from its regular expression.
-
-        It takes a time that grows with the text's length alone.
+        The engine's own matcher is linear where no ``_`` comes after a ``%``. In other patterns it tries every place of
+        one part for every place of the one before: 180 characters take older versions 18 seconds, in which nothing can
+        interrupt them. These become regular expressions, which the engine hands to RE2, an automaton.
         """
-        return f"REGEXP_FULL_MATCH({value}, {self.text(expression)}, 's')"
+        pattern = "".join(character for character, _ in characters)
+        if "_" not in pattern.partition("%")[2] and not has_literal_wildcards(characters):
+            return f"({value} LIKE {self.text(pattern)})"
+        return f"REGEXP_FULL_MATCH({value}, {self.text(expression_of(characters))}, 's')"
 
     def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
         """Return whether a part of a text matches a regular expression of RE2, in linear time.
@@ -283,6 +310,8 @@ class Dialect:
         return value
 
 
+_SPECIAL = frozenset(r"\.+*?()|[]{}^$")
+"""Characters that need a backslash in a regular expression."""
 FLOATS, TIMES = {"FLOAT", "DOUBLE"}, {"DATE", "TIMESTAMP"}
 _LONG_AGO = 36 * 10**16
 """Microseconds, a whole number of hours, from long before the year 1 to 1970."""

@@ -5,22 +5,11 @@
 (`Value.most`, in characters). A function of texts then costs so many nanoseconds for a character at most, measured with
 the worst characters on the slowest engine that is allowed; where it looks for another text, more for the length of
 that. None makes a text longer than its arguments together.
-
-**LIKE in time that grows with the text's length alone.** The engine's own matcher is linear where a pattern has no more
-than parts between ``%``, or where a ``_`` comes before every ``%``. In other patterns it tries every place of one part
-for every place of the one before: 180 characters take older versions 18 seconds, in which nothing can interrupt them. A
-pattern with its own escape character takes that way too. These become regular expressions, which the engine hands to
-RE2, an automaton: linear whatever text and pattern are.
-
->>> linear("a%b"), linear("a_%"), linear("%a_b%")
-(True, True, False)
->>> expression_of([("5", False), ("%", True), ("_", False), ("%", False)])
-'5%..*'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -197,10 +186,6 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((within_calendar(result), result)), SqlType.TIMESTAMP)
 
 
-_SPECIAL = frozenset(r"\.+*?()|[]{}^$")
-"""Characters that need a backslash in a regular expression."""
-
-
 @computes(Op.REGEXP_MATCHES)
 def regular(expression: Call, arguments: list[Value]) -> Value:
     """Return whether a part of a text matches a regular expression; its cost was bounded by the parser."""
@@ -216,33 +201,10 @@ def like(expression: Call, arguments: list[Value]) -> Value:
     pattern, *escape = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
     if not isinstance(pattern, str):
         raise UnplannableError("LIKE needs a pattern that is written out")
-    pattern = pattern.replace("\0", "")
-    if not escape and linear(pattern):
-        return Value(primitive("like", as_text(arguments[0]), pattern=pattern), SqlType.BOOLEAN)
-    plain = without_escapes(pattern, str(escape[0]) if escape else "")
-    if plain is None:
+    characters = without_escapes(pattern.replace("\0", ""), str(escape[0]) if escape else "")
+    if characters is None:
         raise UnplannableError("a pattern of LIKE ends with its ESCAPE character")
-    matched = primitive("like_escaped", as_text(arguments[0]), characters=plain, expression=expression_of(plain))
-    return Value(matched, SqlType.BOOLEAN)
-
-
-def linear(pattern: str) -> bool:
-    """Return whether the engine matches a pattern without going back: no ``_`` comes after a ``%``."""
-    return "_" not in pattern[pattern.find("%") :] if "%" in pattern else True
-
-
-def expression_of(characters: Sequence[tuple[str, bool]]) -> str:
-    """Return the regular expression of a pattern: its characters, and whether each stands for itself."""
-    parts = []
-    for character, literal in characters:
-        if literal or character not in "%_":
-            parts.append("\\" + character if character in _SPECIAL else character)
-        elif character == "_":
-            parts.append(".")
-        elif parts[-1:] != [".*"]:
-            # another % right after one matches nothing more
-            parts.append(".*")
-    return "".join(parts)
+    return Value(primitive("like", as_text(arguments[0]), characters=tuple(characters)), SqlType.BOOLEAN)
 
 
 _READING = 600
