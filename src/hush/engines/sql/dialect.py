@@ -239,14 +239,6 @@ class Dialect:
             return f"({value} LIKE {self.text(pattern)})"
         return f"REGEXP_FULL_MATCH({value}, {self.text(expression_of(characters))}, 's')"
 
-    def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
-        """Return whether a part of a text matches a regular expression of RE2, in linear time.
-
-        Engines whose matcher may go back, or may refuse a pattern of RE2, have none.
-        """
-        options = f", {self.text(flags)}" if flags else ""
-        return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
-
     def fits(self, value: str, *, expression: str) -> str:
         """Return whether all of a text matches an expression of `hush.query.date_formats`."""
         return f"REGEXP_FULL_MATCH({value}, {self.text(expression)})"
@@ -318,6 +310,11 @@ _LONG_AGO = 36 * 10**16
 FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 
 
+# a server's matcher may go back, or refuse a pattern of RE2
+_INSTEAD = {"regexp_matches": ("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")}
+"""What is said of a function that is refused, and what to use instead of it."""
+
+
 class ServerDialect(Dialect):
     """Dialects of servers: a function that is not known to mean the same, and never to fail, is refused."""
 
@@ -343,7 +340,7 @@ class ServerDialect(Dialect):
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """Return a call of a function that is known to mean the same."""
         if function not in self.alike and function not in self.otherwise:
-            raise self.unsupported(function.upper(), "use another function")
+            raise self.unsupported(*_INSTEAD.get(function, (function.upper(), "use another function")))
         return super().call(function, arguments)
 
     # Casts that give NULL where the engine's own would fail: one for each family of types that is cast, to each type.
@@ -431,10 +428,6 @@ class ServerDialect(Dialect):
             raise NotImplementedError
         yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
         return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
-
-    def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
-        """Refuse regular expressions."""
-        raise self.unsupported("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
 
     def substring(self, value: str, *, start: int, size: int) -> str:
         """Refuse places that are counted from the end."""

@@ -190,9 +190,8 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
 def regular(expression: Call, arguments: list[Value]) -> Value:
     """Return whether a part of a text matches a regular expression; its cost was bounded by the parser."""
     pattern, flags = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
-    return Value(
-        primitive("regular_match", as_text(arguments[0]), pattern=str(pattern), flags=str(flags)), SqlType.BOOLEAN
-    )
+    options = [pattern, flags] if flags else [pattern]
+    return Value(call("regexp_matches", as_text(arguments[0]), *(text(str(word)) for word in options)), SqlType.BOOLEAN)
 
 
 @computes(Op.LIKE)
