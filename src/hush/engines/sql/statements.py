@@ -255,18 +255,9 @@ class MainWriter:
         return _minus(total(left * right), (statistic.offset, call("count", left * right)))
 
     def _counted(self, population: Population) -> Scalar:
-        """Return how many rows are in a population; a single test for NULL is a COUNT of that column.
-
-        If its integers are summed they are what is counted: they are NULL where the column is, and there anyway.
-        """
+        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
         if population.where is None and len(population.not_null) == 1:
-            (expression,) = population.not_null
-            for _, statistic in self._chosen:
-                if isinstance(statistic, Total) and statistic.population == population:
-                    factor = statistic.factors[0]
-                    if factor.expression == expression:
-                        return call("count", self._integers(factor, population))
-            return call("count", self._cell(tested(self._rows, expression)))
+            return call("count", self._cell(tested(self._rows, population.not_null[0])))
         test = condition_in(self._rows, population)
         return count(None if test is None else self._cell(test))
 
