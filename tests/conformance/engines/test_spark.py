@@ -262,7 +262,7 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
         policy = policy.replace(f"{line}\n", "")
     path = clinic.folder / "rows.toml"
     path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
-    monkeypatch.setattr(type(SPARK), "row_number", lambda _: f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
+    monkeypatch.setitem(SPARK.otherwise, "row_id", f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
     with open_policy(path, create=True) as curator:
         planned = plan_rows(curator.session, "SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")
         engine = curator.data_sets["clinic"].engine
