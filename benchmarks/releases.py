@@ -80,7 +80,7 @@ def marginals() -> None:
     for degrees in ((2,), (1, 2, 3)):
         workload = [columns for degree in degrees for columns in all_marginals(table.domain, degree)]
         seconds, plan = measured(lambda work=workload: plan_marginals(table.domain, work, rho=Fraction(1, 2)))
-        largest = max(plan.residuals.variance(columns) for columns in plan.workload) ** 0.5
+        largest = max(plan.variance(columns) for columns in plan.workload) ** 0.5
         taken, _ = measured(lambda plan=plan: plan.measure(table))
         alone = math.sqrt(len(workload))
         print(

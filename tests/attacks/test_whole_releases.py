@@ -193,7 +193,7 @@ def one_unit_adds_few_rows(_: Patch) -> None:
     ) as own:
         planned = plan_rows(own.session, "SELECT city FROM data")
         head = ReleaseHead(kind="rows", price=Money.single("rows", Fraction(1)), caveats=(), question="rows")
-        explained = ReleaseExplanation(head=head, rows=planned, events=(ZCDPEvent(rho="0.01"),), text="rows")
+        explained = ReleaseExplanation(head=head, rows=planned, plan=None, events=(ZCDPEvent(rho="0.01"),), text="rows")
 
         def measure(rows: CodedRows) -> bytes:
             seen.append(len(rows))

@@ -43,7 +43,7 @@ def test_files_show_every_kind_of_chart(browser: Browser, build: Path, scheme: s
         comparison_chart(compare([GaussianEvent(sigma=1)] * 4, delta="1e-6")),
         chart_of_trust(price_of_trust(epsilon=1, people=10**4)),
     ]
-    chosen = [picture(made.columns, kind=kind).file() for made in CHARTS.values() for kind in kinds(made.columns)[1:]]
+    chosen = [picture(made.columns, kind=kind).svg for made in CHARTS.values() for kind in kinds(made.columns)[1:]]
     drawn = "".join([*(answer.chart().svg for answer in CHARTS.values()), *(chart.svg for chart in others), *chosen])
     page.set_content(f"<!doctype html><meta charset=utf-8><style>{layout}</style>{drawn}")
     page.screenshot(path=build / f"charts-{scheme}.png", full_page=True)

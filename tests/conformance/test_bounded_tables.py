@@ -29,7 +29,7 @@ from hush.query.errors import UnplannableError
 from hush.query.plan import plan
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Units
-from hush.query.relations import WithWindows, relations_in
+from hush.query.relations import WithWindows, walk
 from hush.query.schema import Schema, Table, UnitPath
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
@@ -77,7 +77,7 @@ def test_stored_rows_give_the_same_integers(bench: Bench, seed: int) -> None:
         (first,) = bench.runs(how, about, [world(rng)[0]])
     except UnplannableError:  # before any row is read
         return
-    if any(isinstance(relation, WithWindows) for relation in relations_in(how.question.relation)):
+    if any(isinstance(relation, WithWindows) for relation in walk(how.question.relation)):
         return  # rows that tie in a window's order may come in another order in another statement: SQL leaves it open
     compiled = bench.engine.prepare(how)
     forget_results(bench.engine)

@@ -406,7 +406,9 @@ class Clock:
             charged = value.sql.cost - sum(self.columns[name].sql.cost for name in columns_in(one))
             limit, taken = 2 * charged + SLACK, math.inf
             for _ in range(TRIES):  # the least time counts: other programs can only make it longer
-                again = max(took - only_read for took, only_read in zip(self.nanoseconds(value), self.read, strict=True))
+                again = max(
+                    took - only_read for took, only_read in zip(self.nanoseconds(value), self.read, strict=True)
+                )
                 taken = min(taken, again)
                 if taken <= limit:
                     break

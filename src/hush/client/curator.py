@@ -420,9 +420,9 @@ class RemoteReleaseExplanation(_RemotePrice):
 
     def errors(self) -> dict[Any, float]:
         """Return half-widths or deviations: by table, by column, or by the length of an interval."""
-        if "tables" in self.content:
-            return {tuple(table["columns"]): table["error"] for table in self.content["tables"]}
-        return dict(self.content.get("deviations") or self.content.get("errors") or {})
+        from hush.curator.kept_release import errors_in
+
+        return errors_in(self.content)
 
 
 # streams

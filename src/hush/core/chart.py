@@ -7,19 +7,12 @@ SVG by the optional ``resvg-py``.
 >>> line_chart([square], ChartAxis.between("x", 0, 2), ChartAxis.around("y", 0, 4), title="A curve")
 <Chart: A curve>
 
-**A sheet** of SVG with axes holds texts, lines and boxes that carry classes and no colours of their own. Colours stand
-in ``chart.css``, light and dark. A page that has this style sheet shows the bare SVG, which holds neither ``style``
-attributes nor a ``<style>`` element, so that a strict content security policy lets it pass. `Sheet.file` puts the style
+**A chart** holds texts, lines and boxes of SVG that carry classes and no colours of their own. Colours stand in
+``chart.css``, light and dark. A page that has this style sheet shows the bare SVG, which holds neither ``style``
+attributes nor a ``<style>`` element, so that a strict content security policy lets it pass. `Chart.svg` has the style
 sheet inside, for notebooks and files.
 
 Texts are escaped, and control characters in them are shown as escapes: a key is any text of a row.
-
->>> sheet = Sheet(width=100, height=40, title="a title")
->>> sheet.text(5, 20, "<b>", "title")
->>> "&lt;b&gt;" in sheet.page() and "style" not in sheet.page()
-True
->>> "<style>" in sheet.file()
-True
 
 Ticks of an axis are multiples of 1, 2 or 5 times a power of ten, or whole days, weeks, months and years.
 
@@ -175,9 +168,15 @@ class ChartBar:
     tooltip: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Sheet:
-    """An SVG picture while it is drawn."""
+class MissingChartsError(HushError):
+    """A PNG picture was asked for, but the package that makes it is not installed, or has no font to write with."""
+
+    code = "missing-charts"
+
+
+@dataclass(slots=True, kw_only=True, repr=False)
+class Chart:
+    """An SVG picture with its title."""
 
     width: float
     height: float = 0
@@ -335,15 +334,12 @@ class Sheet:
         """Return the picture for a page that has the style sheet: no colours and no style of its own."""
         return self._svg("".join(self.parts), classes=classes)
 
-    def file(self) -> str:
-        """Return the picture with its style sheet inside, on paper of its own, for notebooks and files."""
+    @property
+    def svg(self) -> str:
+        """The picture with its style sheet inside, on paper of its own, for notebooks and files."""
         paper = f'<style>{style_sheet()}</style><rect class="paper" width="100%" height="100%"/>'
         size = f' width="{number(self.width)}" height="{number(self.height)}"'
         return self._svg(paper + "".join(self.parts), size)
-
-    def chart(self) -> Chart:
-        """Return the finished picture."""
-        return Chart(self.title, self.file(), self.page())
 
     def _svg(self, inner: str, size: str = "", *, classes: str = "") -> str:
         data = "".join(f' data-{name}="{escape(value)}"' for name, value in self.data.items())
@@ -353,6 +349,49 @@ class Sheet:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{css}" role="img" aria-label="{words}"'
             f' viewBox="0 0 {number(self.width)} {number(self.height)}"{size}{data}>{inner}</svg>'
         )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return the picture as notebooks keep it: SVG, and PNG for readers that show no SVG where it can be made."""
+        bundle = {"text/plain": repr(self), "image/svg+xml": self.svg}
+        try:
+            return bundle | {"image/png": base64.b64encode(_png(self.svg)).decode()}
+        except MissingChartsError:
+            return bundle
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chart as .svg, .png or .html, by the path's ending."""
+        target = Path(path)
+        match target.suffix.lower():
+            case ".svg":
+                content = self.svg.encode()
+            case ".png":
+                content = _png(self.svg)
+            case ".html":
+                title = escape(visible(self.title))
+                page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>{self.svg}</html>'
+                content = page.encode()
+            case _:
+                raise InvalidValueError("path", got=str(path), allowed="a file name ending in .svg, .png or .html")
+        with writing(target):
+            target.write_bytes(content)
+        return target
+
+    def __repr__(self) -> str:
+        return f"<Chart: {visible(self.title)}>"
+
+
+def _png(svg: str) -> bytes:
+    try:
+        import resvg_py
+    except ImportError:
+        raise MissingChartsError("PNG needs resvg-py: pip install 'hush[charts]'. SVG needs nothing.") from None
+    letter = Chart(width=20, height=20)
+    blank = resvg_py.svg_to_bytes(letter.svg)
+    letter.text(2, 15, "a")
+    if resvg_py.svg_to_bytes(letter.svg) == blank:
+        # the converter leaves out words for which it finds no font, and says nothing
+        raise MissingChartsError("PNG needs a font, such as Liberation Sans or DejaVu Sans. SVG needs none.")
+    return resvg_py.svg_to_bytes(svg, zoom=2)
 
 
 DAY = 86_400.0
@@ -438,65 +477,6 @@ _COLOURS = 5
 _GREY = 5
 
 
-class MissingChartsError(HushError):
-    """A PNG picture was asked for, but the package that makes it is not installed, or has no font to write with."""
-
-    code = "missing-charts"
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A picture with its title."""
-
-    title: str
-    svg: str
-    bare: str = ""
-    """The same without colours, for a page that has ``chart.css`` and lets no other style in."""
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return the picture as notebooks keep it: SVG, and PNG for readers that show no SVG where it can be made."""
-        bundle = {"text/plain": repr(self), "image/svg+xml": self.svg}
-        try:
-            return bundle | {"image/png": base64.b64encode(_png(self.svg)).decode()}
-        except MissingChartsError:
-            return bundle
-
-    def save(self, path: str | Path) -> Path:
-        """Write the chart as .svg, .png or .html, by the path's ending."""
-        target = Path(path)
-        match target.suffix.lower():
-            case ".svg":
-                content = self.svg.encode()
-            case ".png":
-                content = _png(self.svg)
-            case ".html":
-                title = escape(visible(self.title))
-                page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>{self.svg}</html>'
-                content = page.encode()
-            case _:
-                raise InvalidValueError("path", got=str(path), allowed="a file name ending in .svg, .png or .html")
-        with writing(target):
-            target.write_bytes(content)
-        return target
-
-    def __repr__(self) -> str:
-        return f"<Chart: {visible(self.title)}>"
-
-
-def _png(svg: str) -> bytes:
-    try:
-        import resvg_py
-    except ImportError:
-        raise MissingChartsError("PNG needs resvg-py: pip install 'hush[charts]'. SVG needs nothing.") from None
-    letter = Sheet(width=20, height=20)
-    blank = resvg_py.svg_to_bytes(letter.file())
-    letter.text(2, 15, "a")
-    if resvg_py.svg_to_bytes(letter.file()) == blank:
-        # the converter leaves out words for which it finds no font, and says nothing
-        raise MissingChartsError("PNG needs a font, such as Liberation Sans or DejaVu Sans. SVG needs none.")
-    return resvg_py.svg_to_bytes(svg, zoom=2)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartLine:
     """A line of a chart; one to compare with is dashed."""
@@ -511,21 +491,21 @@ def line_chart(
     curves: Sequence[ChartLine], x: ChartAxis, y: ChartAxis, *, title: str, subtitle: str = "", width: float = 640
 ) -> Chart:
     """Return curves over one axis, each in its colour, with a legend if there are several; 320 pixels high."""
-    sheet = Sheet(width=width, title=title, subtitle=subtitle, details="; ".join(curve.name for curve in curves))
-    top = sheet.heading()
+    chart = Chart(width=width, title=title, subtitle=subtitle, details="; ".join(curve.name for curve in curves))
+    top = chart.heading()
     colours = [_GREY if curve.dashed else index % _COLOURS for index, curve in enumerate(curves)]
     if len(curves) > 1:
         entries = [(curve.name, f"d{colour}") for curve, colour in zip(curves, colours, strict=True)]
-        top = sheet.legend(top, "", entries)
+        top = chart.legend(top, "", entries)
     bottom = top + 320
-    upwards, along = sheet.ordinate(y, top, bottom), sheet.abscissa(x, y.room(), bottom)
+    upwards, along = chart.ordinate(y, top, bottom), chart.abscissa(x, y.room(), bottom)
     for curve, colour in zip(curves, colours, strict=True):
         places = [(along(across), upwards(up)) for across, up in curve.points]
-        sheet.path(f"line s{colour}{' dashed' if curve.dashed else ''}", places, tooltip=curve.name)
+        chart.path(f"line s{colour}{' dashed' if curve.dashed else ''}", places, tooltip=curve.name)
         if curve.dot is not None:
-            sheet.add("circle", f"d{colour}", curve.name, cx=along(curve.dot[0]), cy=upwards(curve.dot[1]), r=4)
-    sheet.height = bottom + 48
-    return sheet.chart()
+            chart.add("circle", f"d{colour}", curve.name, cx=along(curve.dot[0]), cy=upwards(curve.dot[1]), r=4)
+    chart.height = bottom + 48
+    return chart
 
 
 def bar_chart(
@@ -538,9 +518,9 @@ def bar_chart(
     legend: Sequence[tuple[str, str]] = (),
 ) -> Chart:
     """Return bars from left to right, a row for each label; the legend gives texts with the classes of their bars."""
-    sheet = Sheet(width=560, title=title, subtitle=subtitle, details="; ".join(bar.tooltip for bar in bars[:20]))
-    top = sheet.heading()
+    chart = Chart(width=560, title=title, subtitle=subtitle, details="; ".join(bar.tooltip for bar in bars[:20]))
+    top = chart.heading()
     if legend:
-        top = sheet.legend(top, "", legend)
-    sheet.height = sheet.lying_bars(labels, bars, axis, top) if bars else sheet.nothing(top)
-    return sheet.chart()
+        top = chart.legend(top, "", legend)
+    chart.height = chart.lying_bars(labels, bars, axis, top) if bars else chart.nothing(top)
+    return chart

@@ -28,8 +28,6 @@ from hush.report.columns import AnswerColumn
 
 if TYPE_CHECKING:
     from hush.ledger import Release
-    from hush.query.answers.plan import ComposedPlan
-    from hush.query.plan import Plan
 
 _LIMITS = ("lower", "upper")
 """The fields of a column that limit its truth; absent where no limit is known, and in answers of older versions."""
@@ -43,11 +41,6 @@ class Money:
     delta: Fraction
     items: tuple[tuple[str, Fraction, Fraction], ...] = ()
     """(name, ε, δ) for each item of a price."""
-
-    @classmethod
-    def of(cls, plan: Plan | ComposedPlan) -> Money:
-        """Return the price of a plan."""
-        return cls(epsilon=plan.epsilon, delta=plan.delta, items=tuple(plan.items))
 
     @classmethod
     def single(cls, purpose: str, epsilon: Fraction) -> Money:
@@ -89,12 +82,6 @@ class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
 
     Receipt and remaining budget do not take part in equality.
-
-    >>> import hush
-    >>> curator = hush.protect({"age": list(range(100))}, bounds={"age": (0, 120)}, budget="1")
-    >>> answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
-    >>> [sorted(row) for row in answer.rows()], str(answer.price)
-    ([['n', 'n_error']], 'ε=0.5')
     """
 
     columns: tuple[AnswerColumn, ...]
@@ -230,7 +217,7 @@ class Answer:
         """
         from hush.report.pictures import picture
 
-        return picture(self.columns, subtitle=self.subtitle(), title=title, column=column).chart()
+        return picture(self.columns, subtitle=self.subtitle(), title=title, column=column)
 
     plot = chart
 
@@ -284,7 +271,7 @@ class Answer:
         from hush.report.pictures import picture
 
         drawn = picture(self.columns, subtitle=self.subtitle(), width=560)
-        return {**drawn.chart()._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
+        return {**drawn._repr_mimebundle_(), **plain, "text/html": tables.beside(table, drawn)}
 
     def __rich__(self) -> Any:
         return tables.Terminal(columns=self.columns, notes=self.brief_notes())

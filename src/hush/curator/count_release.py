@@ -37,6 +37,8 @@ from hush.synth.measurements import pack, quantile, unpack
 from hush.synth.ranges import MAX_RANGE_CELLS, RangePlan
 
 MAX_TABLES = 20_000
+_CONFIDENCE = 0.95
+"""How often the error bars of ranges hold."""
 _PAGE = (
     "<!doctype html><meta charset='utf-8'><title>Release of tables</title><style>"
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
@@ -58,44 +60,6 @@ def rows_of(table: str, by: Sequence[str] | None) -> str:
         raise InvalidValueError("by", got=by, allowed="the columns of the tables, such as ['age', 'sex']")
     *columns, quoted = (in_quotes(str(name)) for name in (*by, table))
     return f"SELECT {', '.join(columns)} FROM {quoted}"  # noqa: S608 - parsed, never run
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarginalExplanation(ReleaseExplanation):
-    """The price of a release of marginals, and the half-widths of its cells. Nothing was read or charged."""
-
-    plan: MarginalPlan
-    confidence: float
-
-    def errors(self) -> dict[tuple[str, ...], float]:
-        """Return the half-width of every cell, by table."""
-        return {columns: self.plan.error(columns, self.confidence) for columns in self.plan.workload}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            **self._price_json(),
-            "noise": self.plan.law,
-            "tables": [
-                {"columns": list(columns), "cells": self.coding.domain.cells(columns), "error": error}
-                for columns, error in self.errors().items()
-            ],
-            "confidence": self.confidence,
-            "caveats": list(self.caveats),
-        }
-
-    def facts(self) -> list[Fact]:
-        """Return the price, then the half-widths of twenty tables."""
-        errors, cells = self.errors(), self.coding.domain.cells
-        facts = [Fact(words=f"{len(errors)} tables at {self.price}, noise: {self.plan.law}")]
-        facts += [
-            Fact(label=" × ".join(columns), words=f"{cells(columns)} cells, each ±", error=error)
-            for columns, error in list(errors.items())[:20]
-        ]
-        if len(errors) > 20:
-            words = f"… and {len(errors) - 20} more; the largest is ±"
-            facts.append(Fact(words=words, error=max(errors.values())))
-        return facts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -246,7 +210,7 @@ class MarginalRelease(WholeRelease):
         return str(self.largest_error())
 
 
-def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExplanation:
+def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> ReleaseExplanation[MarginalPlan]:
     """Plan a release of marginals without reading anything."""
     sql = rows_of(terms.table, terms.by)
     planned = plan_rows(session, sql, max_rows=terms.max_rows, data=terms.data)
@@ -255,9 +219,9 @@ def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExp
         raise InvalidValueError("confidence", got=terms.confidence, allowed="a number between 0 and 1")
     coding = Coding.of(planned.plan)
     degree = integer(terms.degree, "degree", minimum=1, maximum=len(coding.domain))
-    if (tables := comb(len(coding.domain), degree)) > MAX_TABLES:
+    if (count := comb(len(coding.domain), degree)) > MAX_TABLES:
         raise InvalidValueError(
-            "degree", got=f"{terms.degree}, which makes {tables:,} tables", allowed=f"at most {MAX_TABLES:,}"
+            "degree", got=f"{terms.degree}, which makes {count:,} tables", allowed=f"at most {MAX_TABLES:,}"
         )
     limits = planned.plan.limits
     plan = synth.plan_marginals(
@@ -269,13 +233,24 @@ def plan_marginals(session: AnalystSession, terms: MarginalTerms) -> MarginalExp
         rows=limits.rows,
         touched=limits.touched,
     )
-    return MarginalExplanation(
-        head=head_of("marginals", planned, "all tables", epsilon, price, coding, confidence=terms.confidence),
+    head = head_of("marginals", planned, "all tables", epsilon, price, coding, confidence=terms.confidence)
+    errors, cells = {columns: plan.error(columns, terms.confidence) for columns in plan.workload}, coding.domain.cells
+    facts = [Fact(words=f"{len(errors)} tables at {head.price}, noise: {plan.law}")]
+    facts += [
+        Fact(label=" × ".join(columns), words=f"{cells(columns)} cells, each ±", error=error)
+        for columns, error in list(errors.items())[:20]
+    ]
+    if len(errors) > 20:
+        facts.append(Fact(words=f"… and {len(errors) - 20} more; the largest is ±", error=max(errors.values())))
+    tables = [{"columns": list(columns), "cells": cells(columns), "error": error} for columns, error in errors.items()]
+    return ReleaseExplanation(
+        head=head,
         rows=planned,
         plan=plan,
         events=plan.events,
-        confidence=terms.confidence,
         text=f"MARGINALS of degree {terms.degree}, least {terms.optimise}: {sql}",
+        details={"noise": plan.law, "tables": tables, "confidence": terms.confidence},
+        facts=tuple(facts),
     )
 
 
@@ -287,45 +262,6 @@ def release_marginals(session: AnalystSession, order: MarginalOrder) -> Marginal
         return explained.plan.measure(explained.coding.table(rows)).to_bytes()
 
     return release(session, explained, measure, MarginalRelease.made, order)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RangeExplanation(ReleaseExplanation):
-    """The price of all ranges of a column, and their half-widths. Nothing was read or charged."""
-
-    plan: RangePlan
-    confidence: float = 0.95
-
-    @property
-    def column(self) -> ReleaseColumn:
-        """The column."""
-        return self.coding.columns[0]
-
-    def errors(self) -> dict[str, float]:
-        """Return the half-widths, in rows, of one cell, of half of the cells and of all cells."""
-        cells, certain = self.plan.cells, quantile(self.plan.price.law, self.confidence)
-        lengths = {"one cell": 1, "half of the cells": max(1, cells // 2), "all cells": cells}
-        covariance = self.plan.covariance
-        # the variance of a sum of cells is the sum of their covariances
-        return {name: certain * float(covariance[:n, :n].sum()) ** 0.5 for name, n in lengths.items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            **self._price_json(),
-            "noise": self.plan.price.law,
-            "column": self.column.name,
-            "cells": self.plan.cells,
-            "errors": self.errors(),
-            "confidence": self.confidence,
-            "caveats": list(self.caveats),
-        }
-
-    def facts(self) -> list[Fact]:
-        """Return the price, then the half-widths."""
-        headline = f"all ranges of {self.column.name}, {self.plan.cells} cells, at {self.price}"
-        errors = [Fact(label=name, words="±", error=error, after=" rows") for name, error in self.errors().items()]
-        return [Fact(words=f"{headline}, noise: {self.plan.price.law}"), *errors]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -387,7 +323,7 @@ class RangeRelease(WholeRelease):
         return self._counts((key,), values, errors, self.ranges.confidence)
 
 
-def plan_ranges(session: AnalystSession, terms: RangeTerms) -> RangeExplanation:
+def plan_ranges(session: AnalystSession, terms: RangeTerms) -> ReleaseExplanation[RangePlan]:
     """Plan all ranges of the one column that SQL names, without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     if len(planned.plan.columns) != 1:
@@ -402,13 +338,28 @@ def plan_ranges(session: AnalystSession, terms: RangeTerms) -> RangeExplanation:
     plan = synth.plan_ranges(column.groups, price, rows=limits.rows, touched=limits.touched)
     noise = {"law": price.law, "amount": str(price.amount), "rows": plan.rows, "touched": plan.touched}
     head = head_of("ranges", planned, "all ranges", epsilon, price, Coding((column,)), **noise)
-    return RangeExplanation(head=head, rows=planned, plan=plan, text=f"RANGES: {terms.question}", events=plan.events)
+    cells, certain = plan.cells, quantile(price.law, _CONFIDENCE)
+    lengths = {"one cell": 1, "half of the cells": max(1, cells // 2), "all cells": cells}
+    # the variance of a sum of cells is the sum of their covariances
+    errors = {name: certain * float(plan.covariance[:n, :n].sum()) ** 0.5 for name, n in lengths.items()}
+    headline = f"all ranges of {column.name}, {cells} cells, at {head.price}, noise: {price.law}"
+    half_widths = [Fact(label=name, words="±", error=error, after=" rows") for name, error in errors.items()]
+    described = {"noise": price.law, "column": column.name, "cells": cells, "errors": errors, "confidence": _CONFIDENCE}
+    return ReleaseExplanation(
+        head=head,
+        rows=planned,
+        plan=plan,
+        events=plan.events,
+        text=f"RANGES: {terms.question}",
+        details=described,
+        facts=(Fact(words=headline), *half_widths),
+    )
 
 
 def release_ranges(session: AnalystSession, order: RangeOrder) -> RangeRelease:
     """Release all ranges of the one column that SQL names, and charge them."""
     explained = plan_ranges(session, order)
-    column, plan = explained.column, explained.plan
+    column, plan = explained.coding.columns[0], explained.plan
 
     def measure(rows: CodedRows) -> bytes:
         codes = column.grouped(rows.codes[column.name])

@@ -37,13 +37,13 @@ from hush.ledger import Charge, LedgerError
 
 if TYPE_CHECKING:
     from hush.curator.catalogue import DescribedTables
-    from hush.curator.count_release import MarginalExplanation, MarginalRelease, RangeExplanation, RangeRelease
+    from hush.curator.count_release import MarginalRelease, RangeRelease
     from hush.curator.explanation import Explanation
-    from hush.curator.kept_release import ReleaseHead
-    from hush.curator.model_release import FitExplanation, Recorded
+    from hush.curator.kept_release import ReleaseExplanation, ReleaseHead
+    from hush.curator.model_release import Recorded
     from hush.curator.owner import Bounding
     from hush.curator.streams import Streams
-    from hush.curator.synthetic_release import FamilyRelease, SyntheticExplanation, SyntheticRelease
+    from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
     from hush.ledger.history import Budgets, Release
     from hush.ledger.requests import ParkedQuestion
     from hush.query.answers.tree import Composed
@@ -86,14 +86,16 @@ class Curator:
         self, question: str | Builder, parameters: Parameters = (), data: str | None = None, dialect: str = "duckdb"
     ) -> tuple[OpenDataSet, Question | Composed]:
         """Return the data set that a question is about, and the question as a tree."""
-        return pipeline.parse(self.session, QuestionTerms(question, parameters, data=data, dialect=dialect))[:2]
+        with self.session.in_use():
+            return pipeline.parse(self.session, QuestionTerms(question, parameters, data=data, dialect=dialect))[:2]
 
     @takes(QuestionTerms)
     def plan(self, terms: QuestionTerms) -> PlannedQuestion:
         """Plan a question as `ask` would answer it. Reads no data and spends nothing."""
-        data_set, parsed, terms = pipeline.parse(self.session, terms)
-        accounts = self.session.accounts(data_set.schema.data)
-        return PlannedQuestion(data_set, pipeline.plan(parsed, data_set, accounts, terms))
+        with self.session.in_use():
+            data_set, parsed, terms = pipeline.parse(self.session, terms)
+            accounts = self.session.accounts(data_set.schema.data)
+            return PlannedQuestion(data_set, pipeline.plan(parsed, data_set, accounts, terms))
 
     def at_prices(
         self, question: str | Builder, /, parameters: Parameters = (), *, epsilons: Sequence[Number], **terms: Any
@@ -149,7 +151,7 @@ class Curator:
         return release_marginals(self.session, order)
 
     @takes(MarginalTerms)
-    def explain_marginals(self, terms: MarginalTerms) -> MarginalExplanation:
+    def explain_marginals(self, terms: MarginalTerms) -> ReleaseExplanation[Any]:
         """Explain `marginals`: the price, and how far off every cell would be. Reads no data and spends nothing."""
         from hush.curator.count_release import plan_marginals
 
@@ -163,7 +165,7 @@ class Curator:
         return release_synthetic(self.session, order)
 
     @takes(SynthesisTerms)
-    def explain_synth(self, terms: SynthesisTerms) -> SyntheticExplanation:
+    def explain_synth(self, terms: SynthesisTerms) -> ReleaseExplanation[Any]:
         """Explain `synth`: the price, and the noise of the rows. Reads no data and spends nothing."""
         from hush.curator.synthetic_release import plan_synthetic
 
@@ -177,7 +179,7 @@ class Curator:
         return release_family(self.session, order)
 
     @takes(FamilyTerms)
-    def explain_children(self, terms: FamilyTerms) -> tuple[SyntheticExplanation, SyntheticExplanation]:
+    def explain_children(self, terms: FamilyTerms) -> tuple[ReleaseExplanation[Any], ReleaseExplanation[Any]]:
         """Explain `synth_children`: the prices of the parents and of the children. Reads no data and spends nothing."""
         from hush.curator.synthetic_release import plan_family
 
@@ -194,7 +196,7 @@ class Curator:
         return release_ranges(self.session, order)
 
     @takes(RangeTerms)
-    def explain_ranges(self, terms: RangeTerms) -> RangeExplanation:
+    def explain_ranges(self, terms: RangeTerms) -> ReleaseExplanation[Any]:
         """Explain `ranges`: the price, and how far off intervals would be. Reads no data and spends nothing."""
         from hush.curator.count_release import plan_ranges
 
@@ -211,7 +213,7 @@ class Curator:
         return release_model(self.session, order, options)
 
     @takes_options(FitTerms)
-    def explain_fit(self, terms: FitTerms, options: dict[str, Any]) -> FitExplanation:
+    def explain_fit(self, terms: FitTerms, options: dict[str, Any]) -> ReleaseExplanation[Any]:
         """Explain `fit`: the price, and the noise of the model. Reads no data and spends nothing."""
         from hush.curator.model_release import plan_model
 

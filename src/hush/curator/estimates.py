@@ -28,7 +28,7 @@ around the released numbers for whether HAVING is settled, around possible truth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -39,7 +39,6 @@ import numpy.typing as npt
 from hush.core.grid import largest_magnitude
 from hush.curator.release import NoisyGroups
 from hush.mechanisms.grouped import sum_error
-from hush.mechanisms.grouped.base import Integers
 from hush.mechanisms.grouped.noise import own_orders, shuffled_middles, with_shorter
 from hush.query.expressions import Call, Expression, Released
 from hush.query.functions.record import Array, as_array, key_array
@@ -529,7 +528,9 @@ def _simulated(
     if isinstance(expression, Released) and (unknown := simulation[expression.index].unknown) is not None:
         low, high = simulation[expression.index].ends
         widths, groups = np.maximum(np.abs(answers - low), np.abs(high - answers)), np.flatnonzero(~unknown)
-    for batch in simulation.parts(groups):
+    together = max(1, _TOGETHER // simulation.draws)
+    for start in range(0, len(groups), together):
+        batch = groups[start : start + together]
         if isinstance(expression, Released):
             draws = simulation[expression.index].of(batch)
             widths[batch] = least_widths(draws - answers[batch, None], outside)
@@ -584,32 +585,32 @@ def estimates(plan: Plan, released: NoisyGroups) -> list[list[Any]]:
 
 
 def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
-    """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid."""
+    """Return sums of whole numbers times rational factors, each moved to the nearest multiple of the grid.
+
+    Whole numbers are exact, others the nearest floats, as a division of integers is.
+    """
     factors = [factor / estimator.grid for _, factor in estimator.parts]
     below = math.lcm(*(factor.denominator for factor in factors))
     multipliers = [int(factor * below) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
     magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
     form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
-    sums = np.add.reduce([column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)])
+    products = [column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)]
+    sums: Any = np.add.reduce(products)
     if below > 1:  # the nearest whole numbers; halves go to the even neighbour
         above, sums = sums, sums // below
         twice = 2 * (above - sums * below)
         sums = sums + ((twice > below) | ((twice == below) & (sums % 2 == 1)))
-    return _times(sums, estimator.grid)
-
-
-def _times(values: Integers, step: Fraction) -> list[int | float]:
-    """Return multiples of a step: whole numbers exactly, others as the nearest float, as a division of integers is."""
-    above, below = step.numerator, step.denominator
-    peak = max(largest_magnitude(values), 1) * above  # even of zeros: no array is multiplied by more than it can hold
+    above, below = estimator.grid.as_integer_ratio()
+    peak = max(largest_magnitude(sums), 1) * above  # even of zeros: no array is multiplied by more than it can hold
     if max(peak, below) < 2**53:  # floats hold both, so that a division errs once
-        quick: list[int | float] = (values * above if below == 1 else values * above / below).tolist()
+        quick: list[int | float] = (sums * above if below == 1 else sums * above / below).tolist()
         return quick
-    numbers = [value * above for value in values.tolist()]
-    return [number // below if number % below == 0 else number / below for number in numbers]
+    exact = [value * above for value in sums.tolist()]
+    return [number // below if number % below == 0 else number / below for number in exact]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
     """Plausible truths of each aggregate: the released numbers minus fresh noise, ``draws`` times.
 
@@ -617,12 +618,13 @@ class Simulation:
     their half-widths: the truth is taken to lie anywhere within, or as far beyond as the confidence leaves.
     """
 
-    def __init__(self, plan: Plan, released: NoisyGroups, draws: int) -> None:
-        self._plan, self._released, self.draws = plan, released, draws
-        self._centre: dict[Statistic, Floats] = {}
-        self._noise: dict[Statistic, Floats] = {}
-        """One noise of each statistic, for all aggregates that are made of it."""
-        self._plausible: dict[int, Plausible] = {}
+    _plan: Plan
+    _released: NoisyGroups
+    draws: int
+    _centre: dict[Statistic, Floats] = field(default_factory=dict)
+    _noise: dict[Statistic, Floats] = field(default_factory=dict)
+    """One noise of each statistic, for all aggregates that are made of it."""
+    _plausible: dict[int, Plausible] = field(default_factory=dict)
 
     def __getitem__(self, aggregate: int) -> Plausible:
         if aggregate in self._plausible:
@@ -646,9 +648,3 @@ class Simulation:
             plausible = estimator.plausible(self._centre, self._noise)
         self._plausible[aggregate] = plausible
         return plausible
-
-    def parts(self, groups: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the groups in batches: with all draws for each group, a batch fits the processor's cache."""
-        batch_size = max(1, _TOGETHER // self.draws)
-        for start in range(0, len(groups), batch_size):
-            yield groups[start : start + batch_size]

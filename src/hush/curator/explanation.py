@@ -29,14 +29,7 @@ _SUPPOSED = 2000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(ToldInLines):
-    """A plan, put into words.
-
-    >>> import hush
-    >>> curator = hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget="1")
-    >>> explained = curator.explain("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
-    >>> explained.to_json()["price"]
-    {'epsilon': '0.5', 'delta': '0'}
-    """
+    """A plan, put into words."""
 
     plan: Plan | ComposedPlan
     tighter: tuple[Plan, ...] = ()
@@ -49,7 +42,7 @@ class Explanation(ToldInLines):
     @property
     def price(self) -> Money:
         """The price, item by item."""
-        return Money.of(self.plan)
+        return Money(epsilon=self.plan.epsilon, delta=self.plan.delta, items=tuple(self.plan.items))
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from hush.accounting.events import Event
 from hush.core import InvalidValueError, positive
@@ -44,6 +44,7 @@ from hush.synth import Price
 if TYPE_CHECKING:
     from hush.query.plan.rows import RowPlan
 
+Planned = TypeVar("Planned")
 Released = TypeVar("Released")
 _MAGIC = b"hush release 1\n"
 
@@ -187,36 +188,52 @@ class Fact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseExplanation(Headed):
-    """The base of all explanations: the price of a release, and its rows. Nothing was read or charged."""
+class ReleaseExplanation(Headed, Generic[Planned]):
+    """The price of a release, its rows and its expected errors. Nothing was read or charged."""
 
     rows: PlannedRows = field(repr=False)
     text: str
     """The words that the ledger records, with the options of the release."""
     events: tuple[Event, ...]
     """The events that an accountant would charge."""
+    plan: Planned = field(repr=False)
+    """The planned noise, or the model."""
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The fields that this kind of release adds to the JSON."""
+    facts: tuple[Fact, ...] = ()
+    """The price, then the expected errors."""
+
+    @property
+    def event(self) -> Event:
+        """The event of a model."""
+        return self.events[0]
 
     @property
     def outlook(self) -> Outlook | None:
         """The share that the release would take of the budget that binds."""
         return self.rows.accounts.outlook(self.events)
 
-    def _price_json(self) -> dict[str, Any]:
-        outlook = self.outlook
-        return {"price": self.price.to_json(), "budget": None if outlook is None else outlook.to_json()}
+    def errors(self) -> dict[Any, float]:
+        """Return half-widths or deviations: by table, by column, or by the length of an interval."""
+        return errors_in(self.details)
 
-    def facts(self) -> list[Fact]:
-        """Return the price, then the expected errors."""
-        return [Fact(words=str(self.price))]
-
-    def lines(self) -> list[str]:
-        """Return the facts line by line."""
-        price, *errors = self.facts()
-        return [str(price), *(f"  {error}" for error in errors)]
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        budget = None if (outlook := self.outlook) is None else outlook.to_json()
+        return {"price": self.price.to_json(), "budget": budget, **self.details, "caveats": list(self.caveats)}
 
     def __str__(self) -> str:
-        budget = [] if (outlook := self.outlook) is None else [f"  budget: {outlook}"]
-        return "\n".join([*self.lines(), *budget, *(f"  note: {caveat}" for caveat in self.caveats)])
+        price, *errors = self.facts
+        budget = [] if (outlook := self.outlook) is None else [f"budget: {outlook}"]
+        details = [*map(str, errors), *budget, *(f"note: {caveat}" for caveat in self.caveats)]
+        return "\n".join([str(price), *(f"  {line}" for line in details)])
+
+
+def errors_in(details: Mapping[str, Any]) -> dict[Any, float]:
+    """Return the errors in the JSON of an explained release."""
+    if "tables" in details:
+        return {tuple(table["columns"]): table["error"] for table in details["tables"]}
+    return dict(details.get("deviations") or details.get("errors") or {})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -304,7 +321,7 @@ def head_of(
 
 def release(
     session: AnalystSession,
-    explained: ReleaseExplanation,
+    explained: ReleaseExplanation[Any],
     measure: Callable[[CodedRows], bytes],
     made: Callable[..., Released],
     order: Order,

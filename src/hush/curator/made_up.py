@@ -8,8 +8,8 @@ An answer made so can never pass for a real one. It says so wherever it is shown
 column ``made_up``, it has no receipt, and nothing stores it: `hush.curator.pipeline` charges and
 records nothing for made-up rows.
 
-Values are spread by a mixing function of row and column (Steele, Lea, Flood: SplitMix64, OOPSLA 2014), so the rows are
-the same every time. They protect nobody and need no secret.
+Values are spread by a hash of table and column, so the rows are the same every time. They protect nobody and need no
+secret.
 
 >>> import pyarrow as pa
 >>> from hush.curator.opening import protect
@@ -24,7 +24,7 @@ the same every time. They protect nobody and need no secret.
 from __future__ import annotations
 
 import datetime as dt
-import zlib
+import hashlib
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -83,7 +83,7 @@ def rows(schema: Schema) -> dict[str, Any]:
 
 def _cells(name: str, type_: Type, number: int) -> list[Any]:
     """Return invented values of a type."""
-    mixed = _mixed(zlib.crc32(name.encode()), number)
+    mixed = _mixed(name, number)
     cells: list[Any]
     if type_.kind is Kind.BOOLEAN:
         cells = [bool(mix % 2) for mix in mixed]
@@ -96,8 +96,8 @@ def _cells(name: str, type_: Type, number: int) -> list[Any]:
         cells = [plain(at_position(type_.kind, first + (mix % places) * step)) for mix in mixed]
     if not type_.nullable:
         return cells
-    # mixed with another salt, so that NULL does not fall on the same values each time
-    return [None if mix % _NULLS == 0 else cell for cell, mix in zip(cells, _mixed(len(name), number), strict=True)]
+    # mixed anew, so that NULL does not fall on the same values each time
+    return [None if mix % _NULLS == 0 else cell for cell, mix in zip(cells, _mixed(f"{name}?", number), strict=True)]
 
 
 def _line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
@@ -114,11 +114,7 @@ def _line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
     return lower, max(upper, lower), step
 
 
-def _mixed(salt: int, number: int) -> list[int]:
-    """Return well-mixed whole numbers, one for each row: SplitMix64 of row and salt."""
-    with np.errstate(over="ignore"):
-        state = (np.arange(1, number + 1, dtype=np.uint64) + np.uint64(salt)) * np.uint64(0x9E3779B97F4A7C15)
-        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: list[int] = (state ^ (state >> np.uint64(31))).tolist()
+def _mixed(name: str, number: int) -> list[int]:
+    """Return well-mixed whole numbers, one for each row."""
+    mixed: list[int] = np.frombuffer(hashlib.shake_128(name.encode()).digest(8 * number), dtype="<u8").tolist()
     return mixed

@@ -34,7 +34,6 @@ from hush.learn import (
     KMeans,
     LinearModel,
     LogisticRegression,
-    Model,
     Moments,
     NaiveBayes,
     Regression,
@@ -63,35 +62,6 @@ _STEPS = 64
 _MOST_CLASSES = 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitExplanation(ReleaseExplanation):
-    """The price of a model and its expected noise. Nothing was read or charged."""
-
-    model: Model
-    options: tuple[tuple[str, str], ...] = ()
-    """The model's own options, as pairs of name and text."""
-
-    @property
-    def event(self) -> Event:
-        """The event that an accountant would charge."""
-        return self.events[0]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "model": self.model.kind,
-            **self._price_json(),
-            "event": self.event.to_json(),
-            "expected": self.model.explain(),
-            "caveats": list(self.caveats),
-        }
-
-    def facts(self) -> list[Fact]:
-        """Return the price, then the noise in words."""
-        name, noise = type(self.model).__name__, self.model._told()  # noqa: SLF001 - of one family
-        return [Fact(words=f"{name} at {self.price}"), Fact(label=name, words=noise)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """The receipt of an event that the caller states."""
@@ -102,7 +72,7 @@ class Recorded:
     remaining: Money
 
 
-def plan_model(session: AnalystSession, terms: FitTerms, options: dict[str, Any]) -> FitExplanation:
+def plan_model(session: AnalystSession, terms: FitTerms, options: dict[str, Any]) -> ReleaseExplanation[Any]:
     """Plan a model without reading anything."""
     model, target = terms.model, terms.target
     if not isinstance(model, str) or model not in MODELS:
@@ -114,36 +84,41 @@ def plan_model(session: AnalystSession, terms: FitTerms, options: dict[str, Any]
     counted = "one row counts" if limits.rows == 1 else f"at most {limits.rows} rows count"
     priced = _priced(planned, epsilon, _named(planned.plan.columns, model, target), model, options)
     question = planned.plan.question.text
-    return FitExplanation(
-        head=ReleaseHead(
-            kind="model",
-            price=Money.single(f"model: {model}", epsilon),
-            caveats=tuple(planned.caveats(f"{counted}, chosen by a keyed hash")),
-            question=question,
-        ),
+    head = ReleaseHead(
+        kind="model",
+        price=Money.single(f"model: {model}", epsilon),
+        caveats=tuple(planned.caveats(f"{counted}, chosen by a keyed hash")),
+        question=question,
+    )
+    event, name = _event(planned, priced), type(priced).__name__
+    return ReleaseExplanation(
+        head=head,
         rows=planned,
+        plan=priced,
+        events=(event,),
         text=f"FIT {priced.kind}{f' of {target}' if target else ''}: {question}",
-        model=priced,
-        events=(_event(planned, priced),),
-        options=tuple(sorted((name, repr(value)) for name, value in options.items())),
+        details={"model": priced.kind, "event": event.to_json(), "expected": priced.explain()},
+        # the noise in words
+        facts=(Fact(words=f"{name} at {head.price}"), Fact(label=name, words=priced._told())),  # noqa: SLF001 - of one family
     )
 
 
 def release_model(session: AnalystSession, order: FitOrder, options: dict[str, Any]) -> Any:
     """Fit a model, and charge it."""
     explained = plan_model(session, order, options)
-    model, target, plan = explained.model, order.target, explained.rows.plan
+    model, target, plan = explained.plan, order.target, explained.rows.plan
 
     def measure(rows: CodedRows) -> bytes:
         columns = {column.name: _values(column, rows.codes[column.name]) for column in plan.columns}
         if target is None:
-            model.fit(columns)  # type: ignore[attr-defined]
+            model.fit(columns)
         else:
             features = {name: values for name, values in columns.items() if name != target}
-            model.fit(features, columns[target])  # type: ignore[attr-defined]
+            model.fit(features, columns[target])
         return json.dumps(model.to_json(), ensure_ascii=False).encode()
 
-    return release(session, explained, measure, fitted_model, order, options=explained.options)
+    chosen = tuple(sorted((name, repr(value)) for name, value in options.items()))
+    return release(session, explained, measure, fitted_model, order, options=chosen)
 
 
 def fitted_model(

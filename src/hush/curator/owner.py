@@ -1,13 +1,11 @@
 """For the owner: data that no policy names yet, whether a policy can be used, and how much its bounds cut.
 
 **New tables** (`NewTable`) are what `hush init` and the page's first steps see: tables, columns, first rows. What is
-proposed of how a CSV file is written comes from its first line, which has names and is no row: its encoding, its
-separator, and with a semicolon the decimal comma that goes with it where people write 0,5. The owner says what is true.
+proposed of how a CSV file is written comes from its first line, which has names and is no row.
 
 **Checks.** `check` reads the policy and the schemas of its sources, and no rows. With ``rows`` it also counts how many
 rows and cells cannot be read as the policy says. Those numbers are exact, so they are told the owner alone: they are
-neither logged nor stored, and nothing that an analyst may run returns them. A column that is mostly unread is a
-mistake, and so are a wrong encoding and a wrong separator; what to write instead is a `Proposal`.
+neither logged nor stored, and nothing that an analyst may run returns them.
 
 **Bounds.** A unit counts with at most ``max_rows`` rows in a group and in at most ``max_groups`` groups. What it has
 beyond is weighted down or dropped, and no error bar speaks of that. How much it is depends on the rows, so it has a
@@ -24,8 +22,7 @@ The noise of a sum of clipped numbers grows with where they are clipped, and wha
 about 1/ε units lie beyond it (Amin, Kulesza, Munoz Medina, Vassilvitskii 2019). So a proposal is a place to start from.
 
 What comes out is public, and an owner may write it into the policy (``beyond = […]``, `Bounding.policy`): then the
-notes of answers say it, as long as the limit is the one it was estimated for. It is a released number with a date: it
-decides no noise, and using it touches no row.
+notes of answers say it, as long as the limit is the one it was estimated for. It decides no noise.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ class Program(NamedTuple):
         return Answer(
             columns=estimate(self.plan, groups),
             confidence=self.plan.confidence,
-            price=Money.of(self.plan),
+            price=Money(epsilon=self.plan.epsilon, delta=self.plan.delta, items=tuple(self.plan.items)),
             caveats=(*self.plan.caveats, *notes),
             question=self.plan.question.text,
             terms=terms,

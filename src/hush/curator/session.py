@@ -158,7 +158,6 @@ class AnalystSession:
 
     def parse(self, read: Callable[[Schema], Parsed], data: str | None) -> tuple[OpenDataSet, Parsed]:
         """Return the one data set that has the tables of a question, and the question as ``read`` in its schema."""
-        self.check_open()
         if data is not None and (not isinstance(data, str) or data not in self.data_sets):
             data_names = ", ".join(self.data_sets)
             raise QuestionError(f"There is no data set {data!r}.", f"{self.analyst} may ask about {data_names}.")
@@ -206,9 +205,12 @@ class AnalystSession:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep the session open as long as the context lasts."""
+        """Keep the session open as long as the context lasts; refuse one that was closed, or in use before a fork."""
         with self._idle:
-            self.check_open()
+            if self.closed:
+                raise ClosedError
+            if self._forked:
+                raise ForkedError
             self._in_progress += 1
         try:
             yield
@@ -216,13 +218,6 @@ class AnalystSession:
             with self._idle:
                 self._in_progress -= 1
                 self._idle.notify_all()
-
-    def check_open(self) -> None:
-        """Refuse to go on with a session that was closed, or was in use when this process was forked."""
-        if self.closed:
-            raise ClosedError
-        if self._forked:
-            raise ForkedError
 
     def close(self) -> None:
         """Close the engines and the ledger once nothing is in progress; with made-up rows the ledger stays open."""

@@ -1,14 +1,13 @@
 """The private state of running totals: its files, what is in them, and their encryption.
 
 Beside the ledger, readable by its owner alone, lies one file for each stream: the definition, the exact series so far,
-what was counted of each unit (by a keyed hash), and all that was released. Noisy integers are in it before anybody sees
-them, and are shown from there ever after. It is replaced as a whole, durably and at once. Killed before that, a period
-was shown to nobody and is measured anew; killed after, it is released. So no period ever has two noises.
+what was counted of each unit (by a keyed hash), and all that was released. It is replaced as a whole, durably and at
+once. Killed before that, a period was shown to nobody and is measured anew; killed after, it is released. So no period
+ever has two noises.
 
-Nobody waits for another's computation, and nothing that readers wait for depends on rows: they read the public members
-alone (`StreamState.public`), and a new state, which grows with the units that were counted, is written before the
-moment at which it counts (`StateFiles.prepare`), and then only put in its place (`StateFiles.commit`). It is read back
-before that, so a stream that was paid for cannot become unreadable.
+Nothing that readers wait for depends on rows: they read the public members alone (`StreamState.public`), and a new
+state, which grows with the units that were counted, is written before the moment at which it counts
+(`StateFiles.prepare`), and then only put in its place (`StateFiles.commit`).
 
 How many periods were released is also noted in a file of its own: a state file that is older than that is refused,
 because to go on from it would release periods twice. If both files of an earlier day are restored, nobody notices.
@@ -103,12 +102,11 @@ class StateFiles:
 
     def commit(self, name: str, prepared: Path | bytes, suffix: str = ".stream") -> None:
         """Replace a stream's state by a prepared one: a rename, which takes the same time for every size."""
-        if self._place is None or isinstance(prepared, bytes):
-            assert isinstance(prepared, bytes)  # noqa: S101 - prepared in memory
+        if isinstance(prepared, bytes):
             self._memory[name + suffix] = prepared
-            return
-        prepared.replace(self._place / f"{name}{suffix}")
-        sync_directory(self._place)
+        else:
+            prepared.replace(prepared.with_name(name + suffix))
+            sync_directory(prepared.parent)
 
     @staticmethod
     def discard(prepared: Path | bytes) -> None:

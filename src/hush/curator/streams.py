@@ -6,28 +6,23 @@
        (one plan, durable)                   │            └ once; the same for ever, with a receipt
                                              └► failed, or skipped            stopped: from any state, for ever
 
-*   **Each release anew** (``pays`` is "each release"): an owner declares any question with a schedule, in the policy or
-    by ``hush stream declare``. The price of all releases is set aside of the data set's budget; each is charged from it
-    at its date, by ``hush serve`` or ``hush stream run``. `hush.ledger.streams` has the argument why what is set aside
-    and what is spent never grow beyond what was declared. The owner declares, runs and stops; readers, who were
-    declared too, only read. `hush.curator.declared_streams` is the owner's side.
+*   **Each release anew** (``pays`` is "each release"): an owner declares any question with a schedule, and the price of
+    all releases is set aside (`hush.ledger.streams`). Readers, who were declared too, only read
+    (`hush.curator.declared_streams`).
 *   **Running totals** (``pays`` is "once"): an analyst creates a count or sum by day and is charged once for its whole
     life. The noise of all periods is chosen together: the noise of days does not add up in totals
-    (`hush.synth.streams`). Its analyst creates, advances, reads and stops it; nobody else sees it.
-    This module is about these.
+    (`hush.synth.streams`). Nobody else sees it. This module is about these.
 
 A name is looked for among one's own running totals first, then among the declared streams that one may read.
 
-**Running totals.** ``create`` charges the price and writes the stream's definition; ``advance`` releases every period
-that is over and was not released yet. Rows that come late count in the period that is open when they arrive.
-
-What a stream remembers lies beside the ledger (`hush.curator.stream_states`). Of two who advance a stream at once one
-is first; what the other measured is thrown away.
+``create`` charges the price and writes the stream's definition; ``advance`` releases every period that is over and was
+not released yet. Rows that come late count in the period that is open when they arrive. What a stream remembers lies
+beside the ledger (`hush.curator.stream_states`). Of two who advance a stream at once one is first; what the other
+measured is thrown away.
 
 **The policy of its day.** The noise was chosen for what one unit could add when the stream was made. So all that
-decides this is written down with the definition, each part as a fingerprint (`_terms`): bounds, values, units,
-neighbours, limits, where the rows are, and the price of the noise. `advance` compares it before any row is read, and
-refuses if a part differs. Released numbers are shown from the definition alone, under any policy.
+decides this is written down with the definition, each part as a fingerprint (`_terms`). `advance` compares it before
+any row is read, and refuses if a part differs. Released numbers are shown from the definition alone.
 """
 
 from __future__ import annotations
@@ -105,17 +100,6 @@ class _TotalsQuestion:
     """The names and codes of the released columns, as plain JSON values."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _PlannedTotals:
-    """Running totals that could be created. Nothing was read or charged."""
-
-    asked: _TotalsQuestion
-    plan: StreamPlan
-    definition: dict[str, Any]
-    """As it is written down, before it has a name, a key for units, a request and a receipt."""
-    caveats: tuple[str, ...]
-
-
 def own_views(files: StateFiles) -> list[StreamView]:
     """Return an analyst's running totals."""
     return [_view(read_state(files, name)) for name in files.names()]
@@ -147,8 +131,7 @@ class Streams:
     @takes(TotalsTerms)
     def explain(self, terms: TotalsTerms) -> dict[str, Any]:
         """Return the price of `create` and the errors of days, weeks and totals. Spends nothing."""
-        planned = self._planned(terms)
-        definition, plan = planned.definition, planned.plan
+        _, plan, definition, caveats = self._planned(terms)
         window, width = _WINDOWS[definition["every"]]
         last, step = definition["periods"], float(Fraction(definition["step"]))
         return {
@@ -160,7 +143,7 @@ class Streams:
                 "total": step * plan.total_error(last),
             },
             "confidence": plan.confidence,
-            "caveats": list(planned.caveats),
+            "caveats": caveats,
         }
 
     @takes(TotalsOrder)
@@ -168,11 +151,9 @@ class Streams:
         """Make a stream and charge its whole life."""
         name, request = order.name, order.request
         _check_name(name)
-        planned = self._planned(order)
-        asked, plan = planned.asked, planned.plan
+        totals, plan, definition, _ = self._planned(order)
+        public = definition | {"name": name, "request": request}
         unit_key = sealed(secrets.token_bytes(16), name.encode()).hex()
-        definition = planned.definition | {"name": name, "unit_key": unit_key, "request": request}
-        public = {key: value for key, value in definition.items() if key != "unit_key"}
         # locked until the state is written: two callers of one name cannot both be charged
         with self._session.in_use(), self._files.locked(name):
             if name in self._files.names():
@@ -188,7 +169,7 @@ class Streams:
             text = f"STREAM {name!r} of {plan.periods} periods: {order.question}"
             charged = charge(
                 self._session,
-                asked.data_set,
+                totals.data_set,
                 plan.events,
                 text=text,
                 request=request,
@@ -204,11 +185,11 @@ class Streams:
                 )
 
             def begin() -> str:
-                state = StreamState(
-                    definition | {"receipt": receipt}, RunningTotals.begin(plan, asked.size), Seen.nothing()
-                )
+                paid = public | {"receipt": receipt}
+                stream = RunningTotals.begin(plan, totals.size)
+                state = StreamState(paid | {"unit_key": unit_key}, stream, Seen.nothing())
                 self._files.commit(name, self._files.prepare(name, state.to_bytes()))
-                return json.dumps(public | {"receipt": receipt})
+                return json.dumps(paid)
 
             # the state is written before the charge counts as answered: an answered stream has been there
             publish(self._session, charged, begin, str.encode)
@@ -225,8 +206,11 @@ class Streams:
         names = ", ".join(self.names()) or "none yet"
         raise StreamError(f"There is no stream {name!r}; there are: {names}.")
 
-    def _planned(self, terms: TotalsTerms) -> _PlannedTotals:
-        """Plan running totals: how many rows of a unit count, which periods there are, and the noise of all of them."""
+    def _planned(self, terms: TotalsTerms) -> tuple[_TotalsQuestion, StreamPlan, dict[str, Any], builtins.list[str]]:
+        """Return the question, the noise of all periods, the definition that is written down, and the caveats.
+
+        The definition has no name, key for units, request and receipt yet. Nothing is read or charged.
+        """
         totals = parse_totals(self._session, terms.question, terms.data)
         accounts = self._session.accounts(totals.data_set.schema.data)
         price, bought = price_of(accounts, terms.epsilon)
@@ -279,7 +263,7 @@ class Streams:
         if limits.units is not Units.COLUMN:
             caveats.append("rows are units here, so the table may only grow")
         caveats.append(gaussian_price(accounts.delta))
-        return _PlannedTotals(asked=totals, plan=plan, definition=definition, caveats=tuple(caveats))
+        return totals, plan, definition, caveats
 
 
 def _periods(horizon: object, every: str) -> int:
@@ -296,7 +280,8 @@ def _periods(horizon: object, every: str) -> int:
 
 def parse_totals(session: AnalystSession, question: str, data: str | None) -> _TotalsQuestion:
     """Return the question of running totals: one COUNT(*) or SUM by a time column and public keys."""
-    data_set, query, _ = parse(session, QuestionTerms(question, data=data))
+    with session.in_use():
+        data_set, query, _ = parse(session, QuestionTerms(question, data=data))
     if isinstance(query, Composed):
         raise QuestionError("A stream is one question about rows.", "Compute from what it releases instead.")
     if len(query.aggregates) != 1 or query.aggregates[0].kind not in {AggregateKind.COUNT, AggregateKind.SUM}:
@@ -371,7 +356,7 @@ def _terms(asked: _TotalsQuestion, plan: StreamPlan, cap: int) -> dict[str, str]
         codes = None if column.factor is None else (column.factor.step, column.factor.first, column.factor.last)
         name = "the summed value" if column is asked.value else f"the column {column.name}"
         parts[name] = (column.type.kind, codes, column.values, column.null)
-    for scan in scans(asked.rows.relation):
+    for scan in scans(asked.rows.question.relation):
         table = schema.tables[scan.table]
         hops = () if table.unit is None else table.unit.hops
         for name in (scan.table, *(hop.table for hop in hops)):
@@ -432,31 +417,31 @@ class StreamRelease:
         """The receipt of the charge."""
         return str(self._state().definition["receipt"])
 
-    def advance(self, through: object = None, *, parts: int | None = None) -> int:
+    def advance(self, through: object = None) -> int:
         """Release all periods that are over and were not released; return how many there are now.
 
-        They are released in parts of bounded work. Each part is durable when it is done, so a call that is interrupted
-        is taken up by the next one.
+        ``through`` is the last period to be released, as a date or whole number; by default the last one that is over,
+        by the clock (UTC).
+        """
+        while self.advance_part(through):
+            pass
+        return self.released
 
-        Parameters
-        ----------
-        through
-            The last period to be released, as a date or whole number; by default the last one that is over, by the
-            clock (UTC).
-        parts
-            How many parts to release at most now; all, if it is not said.
+    def advance_part(self, through: object = None) -> bool:
+        """Release a part of bounded work of what `advance` would release; return whether there was anything.
+
+        A part is durable when it is done, so what is interrupted is taken up by the next call.
         """
         with self._session.in_use():
-            while True:
-                state = self._state()
-                if state.definition["ended"]:
-                    raise StreamError(f"The stream {self.name!r} has ended.")
-                totals = self._asked(state)
-                last = self._last(totals, state.definition, through)
-                if last <= state.stream.released or parts == 0:
-                    return state.stream.released
-                if self._release(totals, state, last) and parts is not None:
-                    parts -= 1
+            state = self._state()
+            if state.definition["ended"]:
+                raise StreamError(f"The stream {self.name!r} has ended.")
+            totals = self._asked(state)
+            last = self._last(totals, state.definition, through)
+            if last <= state.stream.released:
+                return False
+            self._release(totals, state, last)
+            return True
 
     def due(self, through: object = None) -> int:
         """Return how many periods `advance` would release now."""
@@ -472,23 +457,22 @@ class StreamRelease:
             f"What was released stays readable. Or stop it, hush stream stop {self.name}, and make another under "
             "another name. Nothing was read and nothing was charged."
         )
-        if "terms" not in definition:
+        totals = parse_totals(self._session, definition["question"], definition["data"])
+        initial, now = definition.get("terms"), _terms(totals, state.stream.plan, definition["cap"])
+        if initial is None:
             raise StreamError(
                 f"The stream {self.name!r} was made by an earlier version of hush, which did not write down the policy "
                 f"that its noise was chosen for. So it cannot go on. {hint}"
             )
-        totals = parse_totals(self._session, definition["question"], definition["data"])
-        initial_terms, now = definition["terms"], _terms(totals, state.stream.plan, definition["cap"])
-        parts = sorted(term for term in initial_terms.keys() | now.keys() if initial_terms.get(term) != now.get(term))
-        if parts:
+        if parts := sorted(term for term in initial.keys() | now.keys() if initial.get(term) != now.get(term)):
             raise StreamError(
                 f"The policy has changed since the stream {self.name!r} was made: {', '.join(parts)}. Its noise was "
                 f"chosen and paid for as they were. Take back the change to go on with it. {hint}"
             )
         return totals
 
-    def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> bool:
-        """Measure the next part of the periods up to ``last``, and release it; False if another caller was first."""
+    def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> None:
+        """Measure the next part of the periods up to ``last``, and release it, unless another caller was first."""
         self._session.ledger.check_room()  # the state grows: a quota of the disk holds for it too
         context, first = self.name.encode(), before.stream.released
         unit_key = unsealed(bytes.fromhex(before.definition["unit_key"]), context)
@@ -515,13 +499,11 @@ class StreamRelease:
             begun = publish(self._session, None, measure, None, work)
             with self._files.locked(self.name):
                 now = self._state()
-                # another caller was first: nobody has seen this measurement, so it can be thrown away
-                if now.definition["ended"] or not now.stream.released == begun == first:
-                    return False
-                self._files.commit(self.name, state_files[0])
-                # after the state: a mark ahead of it would make a good state look like an old copy
-                self._files.mark(self.name, ".released", str(last))
-                return True
+                # else another caller was first: nobody has seen this measurement, so it can be thrown away
+                if not now.definition["ended"] and now.stream.released == begun == first:
+                    self._files.commit(self.name, state_files[0])
+                    # after the state: a mark ahead of it would make a good state look like an old copy
+                    self._files.mark(self.name, ".released", str(last))
         finally:
             for prepared in state_files:
                 self._files.discard(prepared)

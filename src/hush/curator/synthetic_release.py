@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from math import comb
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,43 +49,8 @@ from hush.synth import (
 from hush.synth.model import Draws
 from hush.synth.synthesis import deal
 
-
-@dataclass(frozen=True, kw_only=True)
-class SyntheticExplanation(ReleaseExplanation):
-    """The price of synthetic rows, and the noise of their measurements. Nothing was read or charged."""
-
-    plan: SynthesisPlan
-
-    def errors(self) -> dict[str, float]:
-        """Return the standard deviation of the noise on each column's own counts, and of the certificate, in rows."""
-        plan = self.plan
-        deviations = {name: plan.deviation(plan.parameter(share)) for name, share in plan.one_way_shares().items()}
-        pairs = len(self.coding.columns) * (len(self.coding.columns) - 1) // 2
-        if pairs and plan.settings.certificate:
-            deviations["certificate"] = plan.deviation(plan.score_parameter(plan.settings.certificate, pairs))
-        return deviations
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            **self._price_json(),
-            "noise": self.plan.price.law,
-            "columns": {column.name: column.size for column in self.coding.columns},
-            "deviations": self.errors(),
-            "caveats": list(self.caveats),
-        }
-
-    def facts(self) -> list[Fact]:
-        """Return the price, then the noise of each column's counts and of the certificate."""
-        columns, noise, errors = len(self.coding.columns), self.plan.price.law, self.errors()
-        measured = [(column.name, f"{column.size} values, each counted") for column in self.coding.columns]
-        if "certificate" in errors:
-            measured.append(("certificate", "each pair's distance"))
-        deviations = [
-            Fact(label=name, words=f"{words} with a deviation of ", error=errors[name], after=" rows")
-            for name, words in measured
-        ]
-        return [Fact(words=f"synthetic rows of {columns} columns at {self.price}, noise: {noise}"), *deviations]
+SyntheticPlan = ReleaseExplanation[SynthesisPlan]
+"""The price of synthetic rows, and the noise of their measurements."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,7 +164,7 @@ class SyntheticRelease(WholeRelease):
         return words
 
 
-def plan_synthetic(session: AnalystSession, terms: SynthesisTerms) -> SyntheticExplanation:
+def plan_synthetic(session: AnalystSession, terms: SynthesisTerms) -> SyntheticPlan:
     """Plan synthetic rows without reading anything."""
     planned = plan_rows(session, terms.question, max_rows=terms.max_rows, data=terms.data)
     epsilon, price = price_of(planned.accounts, terms.epsilon)
@@ -211,7 +177,27 @@ def plan_synthetic(session: AnalystSession, terms: SynthesisTerms) -> SyntheticE
     plan = plan_synthesis(coding.domain, price, rows=limits.rows, touched=limits.touched, settings=settings)
     head = head_of("synthetic", planned, "synthetic rows", epsilon, price, coding)
     text = f"SYNTHETIC rows, {share} of the price for a certificate: {terms.question}"
-    return SyntheticExplanation(head=head, rows=planned, plan=plan, text=text, events=plan.events)
+    # the noise on each column's own counts, and on the certificate, in rows
+    measured = [(column.name, f"{column.size} values, each counted") for column in coding.columns]
+    deviations = {name: plan.deviation(plan.parameter(part)) for name, part in plan.one_way_shares().items()}
+    if share and len(coding.columns) > 1:
+        measured.append(("certificate", "each pair's distance"))
+        deviations["certificate"] = plan.deviation(plan.score_parameter(share, comb(len(coding.columns), 2)))
+    facts = [Fact(words=f"synthetic rows of {len(coding.columns)} columns at {head.price}, noise: {price.law}")]
+    facts += [
+        Fact(label=name, words=f"{words} with a deviation of ", error=deviations[name], after=" rows")
+        for name, words in measured
+    ]
+    sizes = {column.name: column.size for column in coding.columns}
+    return ReleaseExplanation(
+        head=head,
+        rows=planned,
+        plan=plan,
+        events=plan.events,
+        text=text,
+        details={"noise": price.law, "columns": sizes, "deviations": deviations},
+        facts=tuple(facts),
+    )
 
 
 def release_synthetic(session: AnalystSession, order: SynthesisOrder) -> SyntheticRelease:
@@ -275,9 +261,7 @@ class FamilyRelease(WholeRelease):
         return self.parents.table, child_rows.add_column(0, "parent", pa.array(owners))
 
 
-def plan_family(
-    session: AnalystSession, terms: FamilyTerms
-) -> tuple[SyntheticExplanation, SyntheticExplanation, tuple[str, ...]]:
+def plan_family(session: AnalystSession, terms: FamilyTerms) -> tuple[SyntheticPlan, SyntheticPlan, tuple[str, ...]]:
     """Plan parents and children, each for half of the price, and return them with the columns they share."""
     half = positive(terms.epsilon, "epsilon") / 2
     parents, children = (
@@ -326,7 +310,7 @@ def release_family(session: AnalystSession, order: FamilyOrder) -> FamilyRelease
     text = f"{parents.text} -- with children: {children.question}"
     # one charge for both, so that never one is paid without the other
     events = (*parents.plan.events, *children.plan.events)
-    explained = ReleaseExplanation(head=head, rows=parents.rows, text=text, events=events)
+    explained = ReleaseExplanation(head=head, rows=parents.rows, plan=None, text=text, events=events)
     options = (child_rows.question, child_rows.limits)
     return release(session, explained, measure, FamilyRelease.made, order, options=options)
 

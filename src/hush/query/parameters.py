@@ -17,7 +17,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -55,9 +55,9 @@ def _python(value: Any) -> Any:
     if type(value).__module__.split(".")[0] not in _LIBRARIES:
         return value
     if getattr(value, "ndim", 1) == 0:
-        found = value.item()  # a number, if it is a time in nanoseconds
-        is_time = value.dtype.kind == "M" and isinstance(found, int)
-        return value.astype("datetime64[us]").item() if is_time else found
+        plain = value.item()  # a number, if it is a time in nanoseconds
+        is_time = value.dtype.kind == "M" and isinstance(plain, int)
+        return value.astype("datetime64[us]").item() if is_time else plain
     return list(value) if getattr(value, "ndim", 1) == 1 and hasattr(value, "__iter__") else value
 
 
@@ -80,11 +80,9 @@ def _from_json(value: Any) -> Any:
         return [_from_json(part) for part in value]
     if not isinstance(value, Mapping):
         return value
-    if len(value) == 1:
-        name, text = next(iter(value.items()))
-        if name in _READ and isinstance(text, str):
-            with suppress(ValueError):
-                return _READ[name](text)
+    with suppress(ValueError, KeyError, TypeError):  # another name, or no text
+        ((name, text),) = value.items()
+        return _READ[name](text)
     allowed = "a value, or an object with one of the names date, timestamp and number, and a text"
     raise InvalidValueError("parameters", got=value, allowed=allowed)
 
@@ -109,15 +107,12 @@ class Binder:
     def __init__(self, parameters: Parameters) -> None:
         parameters = _python(parameters)
         self._named = isinstance(parameters, Mapping)
-        if isinstance(parameters, Mapping):
-            given: Iterable[tuple[object, Any]] = parameters.items()
-        elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
-            given = enumerate(parameters, start=1)
-        else:
+        if not isinstance(parameters, Mapping | Sequence) or isinstance(parameters, str | bytes):
             raise QuestionError(
                 f"Parameters are a list for ? or a mapping for $name; got {type(parameters).__name__}.",
                 "Write for instance parameters=[30] or parameters={'age': 30}.",
             )
+        given: Any = parameters.items() if isinstance(parameters, Mapping) else enumerate(parameters, start=1)
         self._values = {str(name): _python(value) for name, value in given}
         self._used: dict[str, Value | tuple[Value, ...]] = {}
 
@@ -133,16 +128,16 @@ class Binder:
         value = self._values[name]
         if isinstance(value, list | tuple):
             raise QuestionError(f"Parameter ${name} is a list, which stands for the list of IN alone.", "Write x IN ?.")
-        found = constant(_value(value, f"${name}"))
-        self._used[name] = found.value
-        return found
+        literal = constant(_value(value, f"${name}"))
+        self._used[name] = literal.value
+        return literal
 
     def bind_list(self, name: str) -> list[Literal]:
         """Return the constants for the ``$name`` of ``x IN $name``, which is a list."""
         values = self._values.get(name)
         if not isinstance(values, list | tuple):
-            found = self.bind(name)  # if it is missing, that is said
-            raise QuestionError(f"IN ${name} needs a list; got {_shown(found.value)}.", f"Write IN (${name}).")
+            single = self.bind(name)  # if it is missing, that is said
+            raise QuestionError(f"IN ${name} needs a list; got {_shown(single.value)}.", f"Write IN (${name}).")
         if len(values) > MAX_LIST:
             raise QuestionError(f"The list ${name} may have {MAX_LIST:,} values; got {len(values):,}.")
         listed = [constant(_value(value, f"${name}")) for value in values]

@@ -246,9 +246,9 @@ def columns(relation: Relation) -> dict[str, Type]:
 
 def sources(node: Any) -> tuple[Any, ...]:
     """Return the direct sources of a relation, or of a table of answers (`hush.query.answers.tree`)."""
-    if hasattr(node, "sources"):
-        return tuple(node.sources)
-    return tuple(getattr(node, name) for name in ("source", "left", "right") if hasattr(node, name))
+    if hasattr(node, "left"):
+        return (node.left, node.right)
+    return (node.source,) if hasattr(node, "source") else getattr(node, "sources", ())
 
 
 def with_sources(node: Node, change: Callable[[Any], Any]) -> Node:
@@ -264,8 +264,8 @@ def with_sources(node: Node, change: Callable[[Any], Any]) -> Node:
 
 def awaited_by(relation: Relation) -> dict[int, Kind]:
     """Return the numbers of the answers that a relation's rows are compared with, each with the kind of its value."""
-    constants = [part for part in relations_in(relation) if isinstance(part, Constants)]
-    return {part.awaits: part.columns[0][1].kind for part in constants if part.awaits is not None}
+    parts = walk(relation)
+    return {part.awaits: part.columns[0][1].kind for part in parts if getattr(part, "awaits", None) is not None}
 
 
 def with_answers(relation: Relation, answers: Mapping[int, Value]) -> Relation:
@@ -283,14 +283,9 @@ def walk(node: Any) -> Iterator[Any]:
         yield from walk(source)
 
 
-def relations_in(relation: Relation) -> list[Relation]:
-    """Return a relation and all that it is made of, from left to right."""
-    return list(walk(relation))
-
-
 def scans(relation: Relation) -> list[Scan]:
     """Return every reading of a table."""
-    return [part for part in relations_in(relation) if isinstance(part, Scan)]
+    return [part for part in walk(relation) if isinstance(part, Scan)]
 
 
 def private(relation: Relation) -> bool:
@@ -307,11 +302,6 @@ def with_values(relation: Relation, expressions: Iterable[Expression]) -> Relati
         call(Op.NOT, call(Op.IS_NULL, value)) for value in dict.fromkeys(expressions) if value.type.nullable
     ]
     return Filter(source=relation, condition=all_of(tests)) if tests else relation
-
-
-def column(relation: Relation, name: str) -> Column:
-    """Return an expression for one of the relation's columns."""
-    return Column(name, columns(relation)[name])
 
 
 def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = False) -> Type:

@@ -39,10 +39,10 @@ from hush.core.chart import (
     DAY,
     LINE,
     MARGIN,
+    Chart,
     ChartAxis,
     ChartBar,
     Scale,
-    Sheet,
     cut,
     seconds,
     text_width,
@@ -125,12 +125,7 @@ class Plot:
         return self.labels(1)
 
     def extent(self) -> tuple[float, float]:
-        """Return the least and the greatest number that the axis has to show: of points that say something, if any.
-
-        >>> n = AnswerColumn(name="n", kind=Kind.INTEGER, values=(28, 2), errors=(3.0, 900.0))
-        >>> plot([AnswerColumn(name="k", kind=Kind.TEXT, values=("a", "b")), n]).extent()
-        (25.0, 31.0)
-        """
+        """Return the least and the greatest number that the axis has to show: of points that say something, if any."""
         telling = [point for point in self.points if point.tells] or self.points
         ends = [end for point in telling for end in (*point.reach, point.end)]
         return min(ends, default=0.0), max(ends, default=1.0)
@@ -261,7 +256,7 @@ def picture(
     dummy: str = "",
     heading: bool = True,
     kind: PlotKind | None = None,
-) -> Sheet:
+) -> Chart:
     """Return a picture, ``width`` pixels wide, of a noisy number over the first two keys.
 
     ``column`` names the number, else it is the first one; ``kind`` is one of `kinds`, else the usual one. ``subtitle``
@@ -273,33 +268,33 @@ def picture(
     drawn = plot(columns, column=column, title=title, kind=kind or (kinds(columns)[0] if dummy else None))
     said = "; ".join(part for part in (subtitle, *drawn.aside) if part)
     few = "; ".join(_words(point) for point in drawn.points[:20])
-    sheet = Sheet(width=width, title=drawn.title, subtitle=said, details=few)
-    top = sheet.heading() if heading else MARGIN
+    chart = Chart(width=width, title=drawn.title, subtitle=said, details=few)
+    top = chart.heading() if heading else MARGIN
     if dummy:  # the hatching
-        sheet.parts.append(
+        chart.parts.append(
             f'<defs><pattern id="{dummy}" width="6" height="6" patternUnits="userSpaceOnUse" '
             'patternTransform="rotate(45)"><rect class="ground" width="6" height="6"/>'
             '<line class="stripe" x1="1" y1="0" x2="1" y2="6"/></pattern></defs>'
         )
     drawing = {PlotKind.LINE: _line, PlotKind.MAP: _map}.get(drawn.kind, _bars)
-    sheet.height = drawing(sheet, drawn, top, dummy) if drawn.points else sheet.nothing(top)
-    return sheet
+    chart.height = drawing(chart, drawn, top, dummy) if drawn.points else chart.nothing(top)
+    return chart
 
 
-def _legend(sheet: Sheet, drawn: Plot, top: float) -> float:
+def _legend(chart: Chart, drawn: Plot, top: float) -> float:
     """Write the values of the second key beside their colours."""
     if len(drawn.keys) < 2:
         return top
     colour = "d" if drawn.kind in {PlotKind.LINE, PlotKind.DOTS} else "c"
     entries = [(text, f"{colour}{index % COLOURS}") for index, text in enumerate(drawn.labels(1))]
-    return sheet.legend(top, f"{drawn.keys[1].name}:", entries)
+    return chart.legend(top, f"{drawn.keys[1].name}:", entries)
 
 
 # bars and histograms
 
 
-def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
-    top = _legend(sheet, drawn, top)
+def _bars(chart: Chart, drawn: Plot, top: float, dummy: str) -> float:
+    top = _legend(chart, drawn, top)
     labels = drawn.labels(0)
     if drawn.kind is PlotKind.HISTOGRAM and (even := places(drawn.keys[0])):
         labels = [label(value) for value in even]
@@ -307,15 +302,15 @@ def _bars(sheet: Sheet, drawn: Plot, top: float, dummy: str) -> float:
     low, high = (0.0, 1.2 * max(point.value for point in drawn.points)) if dummy else drawn.extent()
     if drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}:
         around = _close_up if drawn.keys else ChartAxis.around
-        return _lying(sheet, drawn, top, around(drawn.column.name, low, high), labels)
+        return _lying(chart, drawn, top, around(drawn.column.name, low, high), labels)
     axis = ChartAxis.around(drawn.column.name, min(low, 0.0), max(high, 0.0))
-    slot = (sheet.width - axis.room() - MARGIN) / len(labels)
+    slot = (chart.width - axis.room() - MARGIN) / len(labels)
     rows = [wrapped(text, slot - 6, lines=3) for text in labels]
     narrow = slot < 12 * len(drawn.groups)
     if drawn.kind is not PlotKind.HISTOGRAM and not dummy and (narrow or None in rows):
-        return _lying(sheet, drawn, top, axis, labels)
+        return _lying(chart, drawn, top, axis, labels)
     names = [] if None in rows else [row for row in rows if row is not None]
-    return _upright(sheet, drawn, top, axis, labels, names, dummy)
+    return _upright(chart, drawn, top, axis, labels, names, dummy)
 
 
 def _close_up(name: str, low: float, high: float) -> ChartAxis:
@@ -332,11 +327,11 @@ def _close_up(name: str, low: float, high: float) -> ChartAxis:
 
 
 def _upright(
-    sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str], names: list[list[str]], dummy: str
+    chart: Chart, drawn: Plot, top: float, axis: ChartAxis, labels: list[str], names: list[list[str]], dummy: str
 ) -> float:
     left, bottom = axis.room(), top + _HEIGHT
-    y = sheet.ordinate(axis, top, bottom)
-    slot = (sheet.width - left - MARGIN) / len(labels)
+    y = chart.ordinate(axis, top, bottom)
+    slot = (chart.width - left - MARGIN) / len(labels)
     groups = drawn.groups
     gap = 0.06 if drawn.kind is PlotKind.HISTOGRAM else 0.28
     bar = min(slot * (1 - gap), 90 * len(groups)) / len(groups)
@@ -348,32 +343,32 @@ def _upright(
         box = {"x": middle - bar / 2 + 0.5, "y": min(end, zero), "width": max(bar - 1, 0.5), "height": abs(end - zero)}
         fill: dict[str, str] = {"fill": f"url(#{dummy})"} if dummy else {}
         classes = "dummy" if dummy else _faint(f"c{group % COLOURS}", point)
-        sheet.add("rect", classes, _words(point), **box, rx=1.5, **fill)
-        _whisker(sheet, point, y, middle, min(8.0, bar * 0.4), live=bool(dummy))
-    sheet.add("line", "axis", x1=left, x2=sheet.width - MARGIN, y1=zero, y2=zero)
+        chart.add("rect", classes, _words(point), **box, rx=1.5, **fill)
+        _whisker(chart, point, y, middle, min(8.0, bar * 0.4), live=bool(dummy))
+    chart.add("line", "axis", x1=left, x2=chart.width - MARGIN, y1=zero, y2=zero)
     if dummy:
-        sheet.data["scale"] = f"{axis.low:.10g} {axis.high:.10g} {y.start:.1f} {y.end:.1f}"
-    depth = _names(sheet, labels, names, left, slot, bottom, thin=drawn.kind is PlotKind.HISTOGRAM)
-    sheet.text((left + sheet.width - MARGIN) / 2, bottom + depth + 18, drawn.keys[0].name, "name", anchor="middle")
+        chart.data["scale"] = f"{axis.low:.10g} {axis.high:.10g} {y.start:.1f} {y.end:.1f}"
+    depth = _names(chart, labels, names, left, slot, bottom, thin=drawn.kind is PlotKind.HISTOGRAM)
+    chart.text((left + chart.width - MARGIN) / 2, bottom + depth + 18, drawn.keys[0].name, "name", anchor="middle")
     return bottom + depth + 30
 
 
 def _names(
-    sheet: Sheet, labels: list[str], names: list[list[str]], left: float, slot: float, bottom: float, *, thin: bool
+    chart: Chart, labels: list[str], names: list[list[str]], left: float, slot: float, bottom: float, *, thin: bool
 ) -> float:
     """Write the keys under their bars: wrapped, else every second, third … of numbers, else cut."""
     if names:
         for index, rows in enumerate(names):
-            sheet.lines(left + slot * (index + 0.5), bottom + 16, rows, whole=labels[index])
+            chart.lines(left + slot * (index + 0.5), bottom + 16, rows, whole=labels[index])
         return 4 + LINE * max(map(len, names))
     every = int((max(map(text_width, labels)) + 10) / slot) + 1 if thin else 1
     for index in range(0, len(labels), every):
         text = labels[index] if thin else cut(labels[index], slot - 4)
-        sheet.text(left + slot * (index + 0.5), bottom + 16, text, anchor="middle", whole=labels[index])
+        chart.text(left + slot * (index + 0.5), bottom + 16, text, anchor="middle", whole=labels[index])
     return 4 + LINE
 
 
-def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
+def _lying(chart: Chart, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
     bars = []
     dots = drawn.kind in {PlotKind.DOTS, PlotKind.NUMBER}
     for point in drawn.points:
@@ -390,21 +385,21 @@ def _lying(sheet: Sheet, drawn: Plot, top: float, axis: ChartAxis, labels: list[
             tooltip=_words(point),
         )
         bars.append(bar)
-    return sheet.lying_bars(labels, bars, axis, top)
+    return chart.lying_bars(labels, bars, axis, top)
 
 
 def _words(point: Point) -> str:
     return ": ".join(filter(None, [", ".join(point.labels[: len(point.keys)]), point.text]))
 
 
-def _whisker(sheet: Sheet, point: Point, y: Scale, middle: float, cap: float, *, live: bool = False) -> None:
+def _whisker(chart: Chart, point: Point, y: Scale, middle: float, cap: float, *, live: bool = False) -> None:
     if point.bar is None:
         return
     low, high = map(y, point.bar)
     left, across = f"M{middle - cap:.1f}", f"h{2 * cap:.1f}"
     path = f"{left} {low:.1f}{across}{left} {high:.1f}{across}M{middle:.1f} {low:.1f}V{high:.1f}"
     data: dict[str, str] = {"data_x": f"{middle:.1f}", "data_cap": f"{cap:.1f}", "data_value": f"{point.value:.10g}"}
-    sheet.add("path", "whisker" if live else _faint("whisker", point), d=path, **(data if live else {}))
+    chart.add("path", "whisker" if live else _faint("whisker", point), d=path, **(data if live else {}))
 
 
 def _faint(classes: str, point: Point) -> str:
@@ -414,12 +409,12 @@ def _faint(classes: str, point: Point) -> str:
 # lines
 
 
-def _line(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
-    top = _legend(sheet, drawn, top)
+def _line(chart: Chart, drawn: Plot, top: float, _dummy: str) -> float:
+    top = _legend(chart, drawn, top)
     low, high = drawn.extent()
     ordinate = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * abs(high) else low, max(high, 0.0))
     bottom = top + _HEIGHT
-    key, about = drawn.keys[0], max(3, int(sheet.width / 105))
+    key, about = drawn.keys[0], max(3, int(chart.width / 105))
     times = [seconds(point.keys[0]) for point in drawn.points]
     first, last = min(times), max(times)
     if key.kind in TIMES:
@@ -429,14 +424,14 @@ def _line(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
         abscissa = ChartAxis(name=key.name, low=first, high=last, ticks=ticks)
     else:
         abscissa = ChartAxis.between(key.name, first, last, about=about)
-    y, x = sheet.ordinate(ordinate, top, bottom), sheet.abscissa(abscissa, ordinate.room(), bottom)
+    y, x = chart.ordinate(ordinate, top, bottom), chart.abscissa(abscissa, ordinate.room(), bottom)
     for index in range(len(drawn.groups)):
         points = [point for point in drawn.points if drawn.groups.index(point.labels[1]) == index]
-        _series(sheet, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
+        _series(chart, sorted(points, key=lambda point: seconds(point.keys[0])), index % COLOURS, x, y)
     return bottom + 48
 
 
-def _series(sheet: Sheet, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:
+def _series(chart: Chart, points: Sequence[Point], colour: int, x: Scale, y: Scale) -> None:
     """Draw one line with its band; of points that say nothing, a hollow dot alone."""
     run: list[Point] = []
     for point in [*points, None]:
@@ -447,44 +442,44 @@ def _series(sheet: Sheet, points: Sequence[Point], colour: int, x: Scale, y: Sca
             moments = [x(seconds(member.keys[0])) for member in run]
             upper = [(moment, y(member.reach[1])) for moment, member in zip(moments, run, strict=True)]
             lower = [(moment, y(member.reach[0])) for moment, member in zip(moments, run, strict=True)]
-            sheet.path(f"band d{colour}", [*upper, *reversed(lower)], end="Z")
+            chart.path(f"band d{colour}", [*upper, *reversed(lower)], end="Z")
             middle = [(moment, y(member.end)) for moment, member in zip(moments, run, strict=True)]
-            sheet.path(f"line s{colour}", middle)
+            chart.path(f"line s{colour}", middle)
         elif run:
-            _whisker(sheet, run[0], y, x(seconds(run[0].keys[0])), 4)
+            _whisker(chart, run[0], y, x(seconds(run[0].keys[0])), 4)
         run = []
     if len(points) <= 2 * MANY:
         for point in points:
             place = {"cx": x(seconds(point.keys[0])), "cy": y(point.end), "r": 3.0}
-            sheet.add("circle", f"d{colour}" if point.tells else f"hollow s{colour} faint", _words(point), **place)
+            chart.add("circle", f"d{colour}" if point.tells else f"hollow s{colour} faint", _words(point), **place)
 
 
 # maps
 
 
-def _map(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
+def _map(chart: Chart, drawn: Plot, top: float, _dummy: str) -> float:
     """Draw a cell for each pair of keys, the darker the greater; of cells that say nothing, the outline alone."""
     across, down = drawn.labels(1), drawn.labels(0)
     widest = max(text_width(drawn.keys[0].name, 12), *map(text_width, down))
-    left = MARGIN + min(widest, sheet.width * 0.3) + 8
-    slot = (sheet.width - left - MARGIN) / len(across)
+    left = MARGIN + min(widest, chart.width * 0.3) + 8
+    slot = (chart.width - left - MARGIN) / len(across)
     height = min(max(22.0, 360 / len(down)), 30.0)
     straight = all(text_width(text) <= slot - 4 for text in across)
     depth = 20.0 if straight else min(max(map(text_width, across)) * 0.64 + 18, 100)
-    sheet.text(left, top + 12, drawn.keys[1].name, "name")
+    chart.text(left, top + 12, drawn.keys[1].name, "name")
     head = top + 16 + depth
-    sheet.text(left - 8, head - 6, cut(drawn.keys[0].name, left - MARGIN), "name", anchor="end")
+    chart.text(left - 8, head - 6, cut(drawn.keys[0].name, left - MARGIN), "name", anchor="end")
     every = int(14 / slot) + 1
     for index in range(0, len(across), every):
         place, text = left + slot * (index + 0.5), across[index]
         if straight:
-            sheet.text(place, head - 6, text, anchor="middle")
+            chart.text(place, head - 6, text, anchor="middle")
         else:
-            room = min(130, (sheet.width - place - 8) / 0.77)  # the cosine of 40 degrees
-            sheet.text(place, head - 6, cut(text, room), turn=-40, whole=text)
+            room = min(130, (chart.width - place - 8) / 0.77)  # the cosine of 40 degrees
+            chart.text(place, head - 6, cut(text, room), turn=-40, whole=text)
     for index, text in enumerate(down):
         written = cut(text, left - MARGIN - 6)
-        sheet.text(left - 8, head + height * (index + 0.5) + 4, written, anchor="end", whole=text)
+        chart.text(left - 8, head + height * (index + 0.5) + 4, written, anchor="end", whole=text)
     low, high = drawn.extent()
     values = [point.end for point in drawn.points if point.tells]
     low, high = (min(values), max(values)) if values else (low, high)
@@ -494,27 +489,27 @@ def _map(sheet: Sheet, drawn: Plot, top: float, _dummy: str) -> float:
         x, y = left + slot * across.index(point.labels[1]), head + height * down.index(point.labels[0])
         step = int(shade(point.end))
         box = {"x": x + 1, "y": y + 1, "width": max(slot - 2, 0.5), "height": height - 2}
-        sheet.add("rect", f"h{step}" if point.tells else "unknown", _words(point), **box, rx=2)
+        chart.add("rect", f"h{step}" if point.tells else "unknown", _words(point), **box, rx=2)
         text = point.text.split(" ± ")[0] if point.tells else "?"
         if text_width(text, 11) <= slot - 6:
             classes = f"on{step} number" if point.tells else ""
-            sheet.text(x + slot / 2, y + height / 2 + 4, text, classes, anchor="middle")
-    return _shades(sheet, left, head + height * len(down) + 16, axis, drawn)
+            chart.text(x + slot / 2, y + height / 2 + 4, text, classes, anchor="middle")
+    return _shades(chart, left, head + height * len(down) + 16, axis, drawn)
 
 
-def _shades(sheet: Sheet, left: float, y: float, axis: ChartAxis, drawn: Plot) -> float:
+def _shades(chart: Chart, left: float, y: float, axis: ChartAxis, drawn: Plot) -> float:
     """Draw the legend of the shades."""
-    sheet.text(left, y + 10, axis.name, "name")
+    chart.text(left, y + 10, axis.name, "name")
     begin = left + text_width(axis.name, 12) + 14
     for step in range(_SHADES):
-        sheet.add("rect", f"h{step}", x=begin + 22 * step, y=y, width=22, height=12)
+        chart.add("rect", f"h{step}", x=begin + 22 * step, y=y, width=22, height=12)
     low, high = tick_text(axis.low), tick_text(axis.high)
-    sheet.text(begin, y + 26, low, "number", anchor="middle")
-    sheet.text(begin + 22 * _SHADES, y + 26, high, "number", anchor="middle")
+    chart.text(begin, y + 26, low, "number", anchor="middle")
+    chart.text(begin + 22 * _SHADES, y + 26, high, "number", anchor="middle")
     if any(not point.tells for point in drawn.points):
         place, words = begin + 22 * _SHADES + 30, "says nothing at this price"
-        if place + 26 + text_width(words) > sheet.width:
+        if place + 26 + text_width(words) > chart.width:
             place, y = left, y + 34
-        sheet.add("rect", "unknown", x=place, y=y + 0.5, width=20, height=11, rx=2)
-        sheet.text(place + 26, y + 10, words)
+        chart.add("rect", "unknown", x=place, y=y + 0.5, width=20, height=11, rx=2)
+        chart.text(place + 26, y + 10, words)
     return y + 36

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from hush.core.chart import Sheet
+    from hush.core.chart import Chart
 
 MAX_ROWS = 100
 MARK = "°"
@@ -63,9 +63,9 @@ def marks(columns: Sequence[AnswerColumn]) -> tuple[str, ...]:
     return (f"{MARK} says nothing: its ± covers 0, or all that is possible",) if marked else ()
 
 
-def beside(table: str, drawn: Sheet) -> str:
+def beside(table: str, drawn: Chart) -> str:
     """Return the HTML of a table with its chart beside it, or under it where there is no room."""
-    data = base64.b64encode(drawn.file().encode()).decode()
+    data = base64.b64encode(drawn.svg.encode()).decode()
     image = f'<img alt="{escape(drawn.words)}" src="data:image/svg+xml;base64,{data}" style="max-width:100%">'
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:1.5em;align-items:flex-start">'

@@ -175,7 +175,7 @@ async def advance(visit: Visit, body: schemas.AdvanceBody) -> dict[str, Any]:
 
     def release(curator: Curator, _: str) -> dict[str, Any]:
         totals = own(curator, visit.path["name"])
-        totals.advance(body.through, parts=1)  # the next request goes on: others get their turn
+        totals.advance_part(body.through)  # the next request goes on: others get their turn
         return totals.view.to_json() | {"due": totals.due(body.through)}
 
     return await visit.at_work(body.request, release)

@@ -128,20 +128,15 @@ def fits(columns: int, edges: Sequence[Places], sizes: Sequence[int], limit: int
 
 def junction_tree(columns: int, edges: Sequence[Places], sizes: Sequence[int]) -> list[Clique]:
     """Return the cliques of a triangulated graph, each after its parent: a spanning tree of largest separators."""
-    cliques = eliminate(columns, edges, sizes)
-    inside = [0]
-    tree = [Clique(cliques[0], None, ())]
-    place_of = {0: 0}
-    rest = set(range(1, len(cliques)))
+    cliques = list(map(set, eliminate(columns, edges, sizes)))
+    tree, places, rest = [Clique(tuple(sorted(cliques[0])), None, ())], {0: 0}, set(range(1, len(cliques)))
     while rest:
-        pairs = [(len(set(cliques[new]) & set(cliques[old])), -new, -old) for new in rest for old in inside]
         # A spanning tree of largest separators keeps the cliques of each column connected, which messages rely on.
-        _, new, old = max(pairs)
-        new, old = -new, -old
-        separator = tuple(sorted(set(cliques[new]) & set(cliques[old])))
-        place_of[new] = len(tree)
-        tree.append(Clique(cliques[new], place_of[old], separator))
-        inside.append(new)
+        pairs = ((len(cliques[new] & cliques[old]), -new, -old) for new in rest for old in places)
+        _, new, old = map(abs, max(pairs))
+        places[new] = len(tree)
+        separator = tuple(sorted(cliques[new] & cliques[old]))
+        tree.append(Clique(tuple(sorted(cliques[new])), places[old], separator))
         rest.remove(new)
     return tree
 
@@ -167,22 +162,12 @@ def choose(
     powers: Sequence[float] = POWERS,
     least: float = 0.0,
 ) -> Graph:
-    """Return the graph with the largest gain.
+    """Return the graph with the largest gain, whose cliques have at most ``limit`` cells.
 
-    Parameters
-    ----------
-    scores
-        By how many rows each pair errs, as far as is known.
-    noise
-        The mean size of the noise on a count that takes all of what is to be spent on measuring.
-    power
-        2/3 for Gaussian and 1/2 for Laplace noise.
-    limit
-        How many cells a clique may have.
-    powers
-        Pairs are also taken in the order of their scores over these powers of their cells.
-    least
-        Pairs with smaller scores are not joined.
+    ``scores`` say by how many rows each pair errs, as far as is known; pairs with scores of ``least`` or less are not
+    joined. ``noise`` is the mean size of the noise on a count that takes all of what is to be spent on measuring, and
+    ``power`` is 2/3 for Gaussian and 1/2 for Laplace noise. Pairs are also taken in the order of their scores over the
+    ``powers`` of their cells.
     """
     cells = {pair: sizes[pair[0]] * sizes[pair[1]] for pair in scores}
     best: Graph | None = None

@@ -57,7 +57,7 @@ def release(
     text: str = "rows",
 ) -> WholeRelease:
     head = ReleaseHead(kind="rows", price=Money.single("rows", Fraction(1, 100)), caveats=(), question=text)
-    explained = ReleaseExplanation(head=head, rows=planned, events=tuple(events), text=text)
+    explained = ReleaseExplanation(head=head, rows=planned, plan=None, events=tuple(events), text=text)
     how = order or Order()
     return kept_release.release(curator.session, explained, measure, WholeRelease.made, how)
 

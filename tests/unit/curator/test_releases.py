@@ -171,7 +171,7 @@ def test_without_delta_noise_is_laplace() -> None:
     with curator(budget={"epsilon": "50"}) as asked:
         assert asked.explain_marginals("data", by=["sex", "city"], epsilon="1").plan.law == "laplace"
         release = asked.marginals("data", by=["sex", "city"], epsilon="1")
-        assert release.marginals.law == "laplace"
+        assert release.marginals.plan.law == "laplace"
         made = asked.synth("SELECT sex, city, ill FROM data", epsilon="1")
         assert made.synthetic.plan.price.law == "laplace"
         assert asked.budget()[0].account.remaining().epsilon == Fraction(48)

@@ -34,7 +34,7 @@ def test_charts_are_well_formed_and_carry_no_style(name: str) -> None:
     root = parsed(drawn.page())
     assert root.get("role") == "img"
     assert root.get("aria-label")
-    assert drawn.file().count("<style>") == 1
+    assert drawn.svg.count("<style>") == 1
 
 
 @pytest.mark.parametrize("name", CHARTS)

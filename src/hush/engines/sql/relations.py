@@ -91,8 +91,8 @@ from hush.query.relations import (
     UnionAll,
     WindowKind,
     WithWindows,
-    relations_in,
     used,
+    walk,
 )
 from hush.query.schema import Schema, UnitPath
 from hush.query.types import Kind, Type
@@ -201,7 +201,7 @@ def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[
 
 def referenced(relation: Relation) -> Iterator[Expression]:
     """Yield every expression that a relation evaluates, and those of the relations that it is made of."""
-    for inner in relations_in(relation):
+    for inner in walk(relation):
         match inner:
             case Scan() | Constants():
                 continue

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from hush.accounting.events import Event
-from hush.core import Number, nonnegative
+from hush.core import Number
 from hush.mechanisms.grouped import GroupedNoise, SummedNoise
 from hush.query.answers.tree import (
     AnswerTable,
@@ -31,17 +31,13 @@ from hush.query.answers.tree import (
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression, Released, substituted
-from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, plan
-from hush.query.plan.estimators import MOMENTS, PAIRS
+from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, planned_at
+from hush.query.plan.estimators import ADDITIVE
 from hush.query.plan.keys import Listed, domains
-from hush.query.plan.plan import Plan, PriceItem
-from hush.query.question import AggregateKind, Question
+from hush.query.plan.plan import Plan, PlanTerms, PriceItem
+from hush.query.question import Question
 from hush.query.relations import walk, with_sources
 from hush.query.schema import Schema
-
-_K = AggregateKind
-ADDITIVE = {_K.COUNT, _K.SUM, _K.AVG} | MOMENTS | PAIRS
-"""Aggregates of sums over rows: the value for a union of groups follows from the sums of its groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +84,11 @@ def plan_composed(
     *,
     epsilon: Number | None = None,
     accuracy: Number | tuple[Number, Number] | None = None,
-    delta: Number = 0,
-    key_delta: Number | None = None,
     confidence: Number | None = None,
     **options: Any,
 ) -> ComposedPlan:
     """Plan the questions of a question about answers; the arguments are those of `hush.query.plan.plan`."""
-    question, total_delta = _added_up(question), nonnegative(delta, "delta")
-    for_keys = total_delta / 2 if key_delta is None else nonnegative(key_delta, "key_delta")
+    question, terms = _added_up(question), PlanTerms(**options)
     tables = [question.table, *(table for table, _ in question.awaited)]
     numbers = sorted({node.question for table in tables for node in walk(table) if isinstance(node, Asked)})
     outputs = {number: dict(each.outputs) for number, each in enumerate(question.questions)}
@@ -112,15 +105,9 @@ def plan_composed(
         parts = {}
         for number in numbers:
             share = price * weights[number] / total if total else price
-            parts[number] = plan(
-                asked[number],
-                schema,
-                epsilon=share or price,
-                delta=total_delta / len(numbers),
-                key_delta=for_keys / max(len(private), 1) if number in private else Fraction(0),
-                confidence=certain,
-                **options,
-            )
+            key_delta = terms.for_keys / len(private) if number in private else Fraction(0)
+            own_terms = replace(terms, delta=terms.delta / len(numbers), key_delta=key_delta)
+            parts[number] = planned_at(asked[number], schema, own_terms, share or price, certain)
         return ComposedPlan(
             question=question,
             parts=MappingProxyType(parts),
@@ -250,7 +237,5 @@ def widest_error(plan: ComposedPlan, name: str) -> float | None:
 
 def added_up_plan(plan: Plan, times: int) -> Plan:
     """Return the plan of groups that are the sums of ``times`` groups."""
-    noises = tuple(
-        replace(noise, law=cast("GroupedNoise", SummedNoise(law=noise.law, times=times))) for noise in plan.noises
-    )
-    return replace(plan, noises=noises)
+    laws = {statistic: cast("GroupedNoise", SummedNoise(law=law, times=times)) for statistic, law in plan.laws.items()}
+    return replace(plan, laws=laws)

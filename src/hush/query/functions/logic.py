@@ -6,9 +6,11 @@ Over arrays truth is 1, falsehood 0 and NULL is NaN.
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +26,7 @@ from hush.query.functions.record import (
     Array,
     Function,
     Reading,
-    chosen,
     common_step,
-    compared,
     constant,
     describe,
     floats,
@@ -36,6 +36,7 @@ from hush.query.functions.record import (
     need,
     nulls,
     number,
+    objects,
     of_floats,
     of_kinds,
     refuse,
@@ -161,30 +162,34 @@ def without_escapes(pattern: str, escape: str) -> list[tuple[str, bool]] | None:
 def either(expressions: Sequence[Expression], *, nullable: bool) -> Type:
     """Return the common type of expressions of one kind, for a value that is one among them."""
     types = [expression.type for expression in expressions if not is_null(expression)]
-    named = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
-    found = _either(types, nullable=nullable) if types else replace(expressions[0].type, nullable=True)
-    written = written_in(expression.type for expression in expressions) or found.written
-    return replace(found, lists_null=named or found.lists_null, written=written)
-
-
-def _either(types: list[Type], *, nullable: bool) -> Type:
+    lists_null = nullable and any(is_null(item) or item.type.null_is_key for item in expressions)
+    written = written_in(expression.type for expression in expressions)
+    if not types:
+        null = expressions[0].type
+        return replace(null, nullable=True, lists_null=lists_null or null.lists_null, written=written or null.written)
     kind = Kind.DECIMAL if any(type_.kind is Kind.DECIMAL for type_ in types) else types[0].kind
     # all values that any of them lists, if they all do and these are not too many
     values: tuple[Value, ...] | None = tuple(dict.fromkeys(value for type_ in types for value in type_.values or ()))
     if any(type_.values is None for type_ in types) or len(values or ()) > MAX_VALUES:
         values = None
     if not kind.ranged:
-        return Type(kind, nullable, values=(False, True) if kind is Kind.BOOLEAN else values)
+        values = (False, True) if kind is Kind.BOOLEAN else values
+        return Type(kind, nullable, values=values, lists_null=lists_null, written=written)
     span = interval(types[0])
     for type_ in types[1:]:
         span = span.hull(interval(type_))
-    found = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
+    common = number(kind, span, nullable=nullable, step=common_step(map(step_of, types)))
     # the ends as declared, not as floats: that is what the analyst wrote
     lowers = [type_.lower for type_ in types if type_.lower is not None]
     uppers = [type_.upper for type_ in types if type_.upper is not None]
-    lower = min(lowers) if len(lowers) == len(types) else None
-    upper = max(uppers) if len(uppers) == len(types) else None
-    return replace(found, lower=lower, upper=upper, values=values)
+    return replace(
+        common,
+        lower=min(lowers) if len(lowers) == len(types) else None,
+        upper=max(uppers) if len(uppers) == len(types) else None,
+        values=values,
+        lists_null=lists_null,
+        written=written,
+    )
 
 
 def _case(op: Op, arguments: Arguments) -> Type:
@@ -226,6 +231,26 @@ def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
     return parts
 
 
+def compared(op: Op, left: Array, right: Array) -> Array:
+    """Return a comparison: 1, 0, or NaN where either side is NULL."""
+    compare, _ = COMPARISONS[op]
+    if left.dtype == np.float64 and right.dtype == np.float64:
+        return np.where(np.isnan(left) | np.isnan(right), np.nan, compare(left, right).astype(float))
+    # texts, times, and whole numbers that are too large for floats
+    each = np.frompyfunc(lambda one, other: None if one is None or other is None else compare(one, other), 2, 1)
+    return floats(each(objects(left), objects(right)))
+
+
+def chosen(conditions: list[Array], values: list[Array]) -> Array:
+    """Return the value of the first condition that is 1, else the last value."""
+    kind = np.float64 if all(value.dtype == np.float64 for value in values) else object
+    *values, result = values if kind is np.float64 else [objects(value) for value in values]
+    # from the last to the first, so that the first condition that holds wins
+    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+        result = np.where(condition == 1, value, result)
+    return np.asarray(result, dtype=kind)
+
+
 def _any(left: Array, right: Array) -> Array:
     return np.where((left == 1) | (right == 1), 1.0, left + right)
 
@@ -252,14 +277,15 @@ def _to_boolean(op: Op, arguments: Arguments) -> Type:
     return Type(Kind.BOOLEAN, type_.nullable or type_.kind is Kind.TEXT, values=(False, True))
 
 
-COMPARISONS = {
-    Op.EQUAL: "",  # also of rows of values
-    Op.NOT_EQUAL: "",
-    Op.LESS: "LT",
-    Op.LESS_EQUAL: "LTE",
-    Op.GREATER: "GT",
-    Op.GREATER_EQUAL: "GTE",
+COMPARISONS: dict[Op, tuple[Callable[[Any, Any], Any], str]] = {
+    Op.EQUAL: (operator.eq, ""),  # also of rows of values
+    Op.NOT_EQUAL: (operator.ne, ""),
+    Op.LESS: (operator.lt, "LT"),
+    Op.LESS_EQUAL: (operator.le, "LTE"),
+    Op.GREATER: (operator.gt, "GT"),
+    Op.GREATER_EQUAL: (operator.ge, "GTE"),
 }
+"""What NumPy and Python compute, and the class of sqlglot's nodes, if it is read as a plain call."""
 LOGIC = (
     *(
         Function(
@@ -271,7 +297,7 @@ LOGIC = (
             evaluate=lambda comparison, arguments: compared(comparison.op, *arguments),
             per_character=1,
         )
-        for op, node in COMPARISONS.items()
+        for op, (_, node) in COMPARISONS.items()
     ),
     Function(
         Op.AND,

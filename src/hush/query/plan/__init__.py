@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 from hush.core import InvalidValueError, Number, fraction_between, positive
@@ -63,14 +64,17 @@ def plan(
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     """
-    terms = PlanTerms(**options)
-
-    def planned(price: Fraction, certain: Number | None) -> Plan:
-        if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
-            raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
-        return at_price(question, schema, price, confident(certain), terms)
-
+    planned = partial(planned_at, question, schema, PlanTerms(**options))
     return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
+
+
+def planned_at(
+    question: Question, schema: Schema, terms: PlanTerms, price: Fraction, confidence: Number | None
+) -> Plan:
+    """Return the plan of a question at a price."""
+    if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+        raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
+    return at_price(question, schema, price, confident(confidence), terms)
 
 
 def _errors(candidate: Plan) -> list[float]:
@@ -276,11 +280,15 @@ _ZERO = Fraction(0)
 
 def linear_factors(plan: Plan, output: Expression) -> dict[int, Fraction] | None:
     """Return the factors of an output that is linear in counts and sums, by aggregate; else None."""
-    form = _form(plan, output)
+    form, factors = _form(plan, output), {}
     if form is None:
         return None
-    factors = {index: factor for index, factor in form.items() if index is not None and factor}
-    return None if any(abs(factor) > _LARGEST_FACTOR for factor in factors.values()) else factors
+    for index, factor in form.items():
+        if abs(factor) > _LARGEST_FACTOR and index is not None:
+            return None
+        if factor and index is not None:
+            factors[index] = factor
+    return factors
 
 
 def _form(plan: Plan, expression: Expression) -> _Form | None:

@@ -50,8 +50,7 @@ from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     FINE,
     Count,
-    DistinctCount,
-    DistinctTotal,
+    Distinct,
     Factor,
     Halves,
     Noised,
@@ -74,6 +73,8 @@ Parts = tuple[tuple[Statistic, Fraction], ...]
 
 MOMENTS = {AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
 PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
+ADDITIVE = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
+"""Aggregates of a count and sums over rows: the value for a union of groups follows from the sums of its groups."""
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
 _CLIPPED = {AggregateKind.AVG} | MOMENTS
 """Moments that are moved to the nearest end of their public range."""
@@ -184,7 +185,8 @@ class Moment:
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values."""
-        numbers, draws = ([combined(values, parts) for parts in self.inputs] for values in (released, noise))
+        numbers = [combined(released, parts) for parts in self.inputs]
+        draws = [combined(noise, parts) for parts in self.inputs]
         # a count below 1/2 rounds to 0, and of no rows there is no mean; sample variances and correlations need two
         unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
         low, high = self._range
@@ -294,15 +296,17 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
     Refuse factors that, alone or multiplied, overflow or underflow a float.
     """
     needs = Needs(weighted=weighted)
-    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
+    populations: list[Population] = []
     counted: dict[Population, list[Aggregate]] = {}
-    for aggregate, population in zip(aggregates, populations, strict=True):
-        if aggregate.kind in _WEIGHED:
+    for aggregate in aggregates:
+        population = Population.of(aggregate.where, aggregate.arguments)
+        populations.append(population)
+        if aggregate.kind in ADDITIVE:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)
     estimators: list[Estimator] = []
     for aggregate, population in zip(aggregates, populations, strict=True):
-        if aggregate.kind in _WEIGHED:
+        if aggregate.kind in ADDITIVE:
             estimators.append(_counted(aggregate, population, sources[population], needs))
         else:
             estimators.append(_compile(aggregate, population, needs))
@@ -311,11 +315,15 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
         products += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
     for noised in needs.statistics:
         statistic = members(noised)[0]
-        if isinstance(statistic, Total | DistinctTotal):
-            products.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
+        if isinstance(statistic, Total):
+            products.append(statistic.factors)
+        elif isinstance(statistic, Distinct) and statistic.factor is not None:
+            products.append((statistic.factor,))
     for factors in products:
-        step = math.prod(factor.step for factor in factors)
-        largest = max(1, *(abs(end) for factor in factors for end in (factor.first, factor.last)))
+        step, largest = Fraction(1), 1
+        for factor in factors:
+            step *= factor.step
+            largest = max(largest, abs(factor.first), abs(factor.last))
         if not (step >= _TINY and step * largest**2 <= 1 / _TINY):
             raise UnplannableError(
                 "the bounds of these values are too large or too fine to compute with; "
@@ -326,50 +334,46 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
 
 def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Estimator:
     """Return the estimator of an aggregate of distinct units or values, or of a choice."""
-    statistic: UnitCount | DistinctCount
+    if aggregate.kind is AggregateKind.COUNT_UNITS:
+        units = UnitCount(population=population)
+        needs.statistics[units] += _ONE
+        return Linear(parts=((units, _ONE),), counts=True)
+    (argument,) = aggregate.arguments
     match aggregate.kind:
-        case AggregateKind.COUNT_UNITS:
-            statistic = UnitCount(population=population)
-            needs.statistics[statistic] += _ONE
-            return Linear(parts=((statistic, _ONE),), counts=True)
         case AggregateKind.COUNT_DISTINCT:
-            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
-            needs.statistics[statistic] += _ONE
-            return Linear(parts=((statistic, _ONE),))
+            distinct = Distinct(population=population, expression=argument)
+            needs.statistics[distinct] += _ONE
+            return Linear(parts=((distinct, _ONE),))
         case AggregateKind.SUM_DISTINCT:
-            raw = Factor.raw(aggregate.arguments[0])
-            summed = DistinctTotal(population=population, factor=raw)
+            raw = Factor.raw(argument)
+            summed = Distinct(population=population, expression=argument, factor=raw)
             needs.statistics[summed] += _ONE
             return _sum(((summed, raw.step),), raw)
         case AggregateKind.AVG_DISTINCT:  # the centred sum of the distinct values over their number
-            factor = Factor.centred(aggregate.arguments[0])
-            summed = DistinctTotal(population=population, factor=factor)
-            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
+            factor = Factor.centred(argument)
+            summed = Distinct(population=population, expression=argument, factor=factor)
+            distinct = Distinct(population=population, expression=argument)
             needs.statistics[summed] += _ONE
-            needs.statistics[statistic] += _QUARTER
+            needs.statistics[distinct] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
-            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((statistic, _ONE),))
+            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((distinct, _ONE),))
         case AggregateKind.MODE:
-            argument = aggregate.arguments[0]
             values = finite_values(argument.type)
-            if values is None:
+            if not values:
                 how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
                 raise UnplannableError(
-                    f"MODE picks from a public list of values, and this has none; {how} its values in the policy"
-                )
-            if not values:
-                raise UnplannableError(
-                    "MODE picks from a public list of values, and the conditions leave none of it; widen them"
+                    "MODE picks from a public list of values, and this has none, or the conditions leave none of it; "
+                    f"{how} its values in the policy, or widen the conditions"
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
-            histogram = LineHistogram.of(population, aggregate.arguments[0])
+            histogram = LineHistogram.of(population, argument)
             fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
-    return needs.choices[needs.choices.index(choice)]
+    return choice
 
 
 def _counted(aggregate: Aggregate, population: Population, source: CountSource | None, needs: Needs) -> Estimator:
@@ -425,9 +429,6 @@ def _centred(argument: Expression, weight: Fraction, source: CountSource, needs:
 
 
 _ONE, _HALF, _QUARTER = Fraction(1), Fraction(1, 2), Fraction(1, 4)
-_WEIGHED = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
-"""Aggregates that are computed from a count and sums."""
-
 
 _Weights = Mapping[Expression | None, Fraction]
 """How much answers depend on the sum of each argument, and, under None, on the number of rows."""
@@ -468,13 +469,14 @@ def _sources(
     costs: dict[Population, int] = {}
     for population, aggregates in counted.items():
         weights = demands[population] = defaultdict(Fraction)
+        # each sum from zero has weight 1, whose cube root is 1
+        options: list[tuple[int, CountSource | None]] = [(len(aggregates) * _UNIT, None)]
         for aggregate in aggregates:
             for argument, weight in _weights(aggregate).items():
                 weights[argument] += weight
-        options: list[tuple[int, CountSource | None]]
-        if all(aggregate.kind is AggregateKind.SUM for aggregate in aggregates):
-            options = [(len(aggregates) * _UNIT, None)]  # each sum from zero has weight 1, whose cube root is 1
-        else:
+            if aggregate.kind is not AggregateKind.SUM:
+                options = []
+        if not options:
             times = FINE if weighted and not population.everything else 1
             separate = Count(population=population, bound=times)
             options = [(_cost(weights), CountSource(separate, population, ((separate, Fraction(1, times)),)))]

@@ -179,9 +179,13 @@ def finite_values(type_: Type, limit: float = MAX_KEYS) -> Sequence[Value] | Non
 
 def domains(keys: tuple[Named, ...], relation: Relation, most: float = MAX_KEYS) -> tuple[Domain, ...] | None:
     """Return the public domain of every key, or None if one has none or there are more combinations than ``most``."""
-    lists = [_domain(expression, relation, most) for _, expression in keys]
-    public = tuple(domain for domain in lists if domain is not None)
-    return public if len(public) == len(lists) and most_keys(public) <= most else None
+    public: list[Domain] = []
+    for _, expression in keys:
+        domain = _domain(expression, relation, most)
+        if domain is None:
+            return None
+        public.append(domain)
+    return tuple(public) if most_keys(public) <= most else None
 
 
 def most_keys(public: Sequence[Domain], matches: Callable[[Relation, Sequence[Expression]], int] | None = None) -> int:
@@ -270,7 +274,7 @@ def _domain(expression: Expression, relation: Relation, most: float) -> Domain |
         several = derived is not None and len(_columns(derived.expression)) > 1 and most_keys([derived]) <= MAX_TRIED
         if several and Kind.DECIMAL not in kinds:
             return derived
-    values = finite_values(narrowed_key(expression, relation), most)
+    values = finite_values(narrowed_key(expression, relation) if isinstance(expression, Call) else type_, most)
     if values is None:
         return looked or derived
     if type_.null_is_key:
@@ -453,10 +457,8 @@ def restricted(scan: Scan, relation: Relation) -> Relation:
     return Filter(source=result, condition=all_of(applicable)) if applicable else result
 
 
-def narrowed_key(key: Expression, relation: Relation) -> Type:
+def narrowed_key(key: Call, relation: Relation) -> Type:
     """Return the type of a key on the rows that pass all conditions over that key and constants alone."""
-    if not isinstance(key, Call):
-        return key.type
     defined = _defined(key, relation)
     if defined is None:
         return key.type

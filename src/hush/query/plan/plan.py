@@ -46,8 +46,8 @@ from hush.query.plan.keys import (
     why_private,
 )
 from hush.query.plan.stability import (
-    DistinctCount,
-    DistinctTotal,
+    Count,
+    Distinct,
     Halves,
     Limits,
     Matches,
@@ -130,6 +130,8 @@ class Plan:
     exact_query: ExactQuery
     estimators: tuple[Estimator, ...]
     noises: tuple[Noise, ...]
+    laws: Mapping[Statistic, GroupedNoise]
+    """The noise of each statistic; where groups are added up, that of its sums."""
     draws: tuple[Draw, ...]
     selection: Selection | None
     epsilon: Fraction
@@ -173,15 +175,9 @@ class Plan:
             return self.estimators[output.index]
         return None
 
-    @property
-    def laws(self) -> dict[Statistic, GroupedNoise]:
-        """The noise of each statistic."""
-        return {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
-
     def noise_of(self, parts: Parts) -> list[tuple[Fraction, GroupedNoise]]:
         """Return the noise of Σ factor·statistic: its factors and laws."""
-        laws = self.laws
-        return [(factor, laws[statistic]) for statistic, factor in parts]
+        return [(factor, self.laws[statistic]) for statistic, factor in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,6 +316,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     meant_at = spent + (gaussian or divergent) * noise_delta
     if selection is not None and selection.gaussian:
         meant_at += noise_delta
+    laws = {statistic: noise.law for noise in noises for statistic in noise.statistics}
     plan = Plan(
         question=question,
         exact_query=ExactQuery(
@@ -328,11 +325,12 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
             domains=public if question.keys else None,
             together=combined,
             limits=bounds,
-            statistics=tuple(statistic for noise in noises for statistic in noise.statistics),
+            statistics=tuple(laws),
             count_units=private_keys,
         ),
         estimators=estimators,
         noises=noises,
+        laws=laws,
         draws=draws,
         selection=selection,
         epsilon=epsilon,
@@ -391,43 +389,44 @@ def _noises(
     if not rho or not laplace or (single and not preferred):
         return tuple(laplace), False
     gaussian: list[Noise] = []
-    errors: list[tuple[float, ...]] = []
+    of_laplace, of_gaussian = [], []
     for pure, weight, share in zip(laplace, weights, shares(weights, 1 / 2), strict=True):
         step, numbers = pure.law.sensitivity, len(pure.statistics)
         normal = GroupedGaussian.for_rho(share * rho, sensitivity=step, contribution=contribution, numbers=numbers)
         gaussian.append(replace(pure, law=normal, epsilon=share * epsilon))
-        errors.append(tuple(float(weight) * law.variance / step / step for law in (pure.law, normal)))
-    of_laplace, of_gaussian = map(math.fsum, zip(*errors, strict=True))
-    better = preferred or of_gaussian < of_laplace
+        of_laplace.append(float(weight) * pure.law.variance / step / step)
+        of_gaussian.append(float(weight) * normal.variance / step / step)
+    better = preferred or math.fsum(of_gaussian) < math.fsum(of_laplace)
     return tuple(gaussian if better else laplace), better
 
 
 # the plan in words
 
 
+_WORDS = {
+    Halves: "sum and count of",
+    Total: "sum of",
+    Distinct: "distinct values of",
+    UnitCount: "count of units",
+    Count: "count",
+}
+
+
 def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     """Return a line of the price list: a statistic or choices, their columns, and the condition on rows if any."""
-    expressions: tuple[Expression, ...] = ()
-    match item:
-        case Halves():
-            words, expressions, population = "sum and count of", (item.factor.expression,), item.above.population
-        case Total():
-            words, population = "sum of", item.population
-            expressions = tuple(factor.expression for factor in item.factors)
-        case DistinctTotal():
-            words, expressions, population = "sum of distinct values of", (item.expression,), item.population
-        case DistinctCount():
-            words, expressions, population = "distinct values of", (item.expression,), item.population
-        case UnitCount():
-            words, population = "count of units", item.population
-        case tuple():
-            histogram, kind = item[0].histogram, item[0].kind.value + ("s" if len(item) > 1 else "")
-            expressions = (histogram.expression,)
-            which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
-            words, population = f"{kind} {which} of" if which else f"{kind} of", histogram.population
-        case _:
-            words, population = "count", item.population
+    read = item[0].histogram if isinstance(item, tuple) else members(item)[0]
+    if isinstance(item, tuple):
+        which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
+        words = " ".join(filter(None, [item[0].kind.value + "s" * (len(item) > 1), which, "of"]))
+    else:
+        words = "sum of " * (isinstance(item, Distinct) and item.factor is not None) + _WORDS[type(item)]
+    expressions: list[Expression] = []
+    if isinstance(read, Total):
+        expressions = [factor.expression for factor in read.factors]
+    elif not isinstance(read, Count | UnitCount):
+        expressions = [read.expression]
     words = f"{words} {' * '.join(map(written, expressions))}".rstrip()
+    population = read.population
     if population.where is not None:
         words += f" where {written(population.where)}"
     not_null = [written(column) for column in population.not_null if column not in expressions]
@@ -447,10 +446,14 @@ def _caveats(plan: Plan, key_count: int | None, schema: Schema, terms: PlanTerms
     # a unit by its column's name without a trailing _id, or "row"
     unit = "row" if schema.unit is None else schema.unit.removesuffix("_id") or schema.unit
     several = "s" * (bounds.rows != 1)
-    quantiles = [draw for draw in draws if isinstance(draw, grouped.GroupedQuantile)]
-    if rows := max((-(-draw.rank // draw.row_weight) for draw in quantiles), default=0):
+    outermost, ties = 0, False
+    for draw in draws:
+        if isinstance(draw, grouped.GroupedQuantile):
+            outermost = max(outermost, -(-draw.rank // draw.row_weight))
+            ties = ties or draw.ties is not None
+    if outermost:
         lines.append(
-            f"MIN and MAX are quantiles, not the true extremes: about {rows:,} rows lie beyond the value (with "
+            f"MIN and MAX are quantiles, not the true extremes: about {outermost:,} rows lie beyond the value (with "
             "few rows it is the median); a higher price gets nearer to the extreme"
         )
     if bounds.units is not Units.ALONE:
@@ -472,13 +475,25 @@ def _caveats(plan: Plan, key_count: int | None, schema: Schema, terms: PlanTerms
         lines.append(f"at most {bounds.rows} different value{several} of each {unit} {are} counted in a group")
     if question.keys and not question.aggregates and key_count is not None:
         lines.append("the keys are public: the list is free, and does not say which of them the data have")
-    elif any(draw.ties is not None for draw in quantiles):
+    elif ties:
         lines.append(
             "where many rows share few values, the ± of a quantile also covers the gaps between them, and may be wider "
             "at a higher price; a step in the policy, or ROUND in the question, makes it narrower"
         )
-    if question.keys:
-        lines.append(_key_caveat(question, unit, listed=key_count is not None))
+    # which groups are in the answer, and where rows with other keys count
+    if question.keys and key_count is None:
+        size, few = public_size(question.keys, question.relation), f"with only a few units ({unit}) are left out"
+        listed = size is not None and size <= MAX_KEYS
+        lines.append(
+            f"of {size:,} declared groups those {few}; keys='public' lists them all" if listed else f"groups {few}"
+        )
+    elif question.keys:
+        types = [key.type for _, key in question.keys]
+        others = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
+        nulls = [type_.null_is_key for type_ in types if type_.nullable]
+        otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
+        counted = f"count under NULL{otherwise}" if any(nulls) else "are not counted"
+        lines.append(f"all declared groups are listed, also empty ones; {others} {counted}")
     # the owner's released estimates of the share of rows or groups beyond the question's limits
     keys = {key.name for _, key in question.keys if isinstance(key, Column)}
     for scan in scans(question.relation) if bounds.units is not Units.ALONE else ():
@@ -518,23 +533,6 @@ def gaussian_price(meant_at: Fraction, *, drawn: bool = False) -> str:
     """Return the caveat that the ε of Gaussian noise, or of many draws (``drawn``), holds at a δ."""
     subject = "this price, for values drawn from many groups," if drawn else "with Gaussian noise this price"
     return f"{subject} holds at δ={float(meant_at):.6g}, which the budget's δ already covers: it costs no δ"
-
-
-def _key_caveat(question: Question, unit: str, *, listed: bool) -> str:
-    """Return which groups are in the answer, and where rows with other keys count."""
-    if not listed:
-        size = public_size(question.keys, question.relation)
-        few = f"with only a few units ({unit}) are left out"
-        if size is None or size > MAX_KEYS:
-            return f"groups {few}"
-        return f"of {size:,} declared groups those {few}; keys='public' lists them all"
-    types = [key.type for _, key in question.keys]
-    nulls = [type_.null_is_key for type_ in types if type_.nullable]
-    rows = "rows without a value" if all(map(_clamped, types)) else "rows with another value, or without one,"
-    if not any(nulls):
-        return f"all declared groups are listed, also empty ones; {rows} are not counted"
-    otherwise = "" if all(nulls) else ", or are not counted where NULL is not listed"
-    return f"all declared groups are listed, also empty ones; {rows} count under NULL{otherwise}"
 
 
 def _clamped(type_: Type) -> bool:

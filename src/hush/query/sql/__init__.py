@@ -34,13 +34,13 @@ from hush.query.question import Question, RowQuestion
 from hush.query.relations import columns as columns_of
 from hush.query.relations import private
 from hush.query.schema import Schema
-from hush.query.sql.allow_list import is_set
+from hush.query.sql.allow_list import has
 from hush.query.sql.answers import asked
 from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
 from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
-from hush.query.sql.select import MAX_OUTPUTS, answers_of, check_rows_as_units, is_finished
+from hush.query.sql.select import MAX_OUTPUTS, answers_of, is_finished
 from hush.query.sql.text import DEFAULT, DIALECTS, read_query
 
 __all__ = ["parse", "parse_rows", "resolve"]
@@ -69,7 +69,7 @@ def resolve(
         # each rewriting runs only where its node occurs; most questions have none of them
         if exp.Pivot in classes:
             tree = without_pivots(tree)
-        if any(is_set(node.args.get("db")) for node in tree.find_all(exp.Column, exp.Table)):
+        if any(has(node, "db") for node in tree.find_all(exp.Column, exp.Table)):
             tree = unqualified(tree, schema)
         if exp.Join in classes:
             tree = with_plain_joins(tree, schema)
@@ -100,7 +100,6 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
         tree = with_plain_joins(unqualified(read_query(text), schema), schema)
         table = derived(tree, context, NO_PARTS)
         _check_unused_parts(context)
-        check_rows_as_units(table.relation, schema)
         if context.awaited:
             raise QuestionError(
                 "Rows of a release cannot be compared with an answer.", "Ask for it first, and write it."

@@ -167,6 +167,11 @@ def is_set(value: Any) -> bool:
     return value is not None and value is not False and value not in ([], "")
 
 
+def has(node: exp.Expr, *names: str) -> bool:
+    """Return whether any of these arguments of a node is set."""
+    return any(map(is_set, map(node.args.get, names)))
+
+
 def only(node: exp.Expr, *allowed: str) -> None:
     """Refuse a node that carries any argument besides the allowed ones."""
     for name, value in node.args.items():
@@ -203,16 +208,6 @@ def column_name(node: object) -> tuple[str, str | None] | None:
         return None
     table = node.args.get("table")
     return identifier(node.this), None if table is None else identifier(table)
-
-
-def children(node: exp.Expr) -> list[exp.Expr]:
-    """Return the direct sub-nodes."""
-    nodes: list[exp.Expr] = []
-    for value in node.args.values():
-        for child in value if isinstance(value, list) else (value,):
-            if isinstance(child, exp.Expr):
-                nodes.append(child)  # noqa: PERF401
-    return nodes
 
 
 def place(node: exp.Expr) -> tuple[int, int] | None:

@@ -33,7 +33,7 @@ from hush.query.functions import call, constant
 from hush.query.functions.dates import UNITS
 from hush.query.question import Question
 from hush.query.relations import scans
-from hush.query.sql.allow_list import WRITTEN, called, identifier, is_set, shown
+from hush.query.sql.allow_list import WRITTEN, called, has, identifier, shown
 from hush.query.sql.text import DEFAULT, DIALECTS, PER_UNIT, PRIVACY, PrivacyClause, read_query
 from hush.query.types import UNKNOWN, Kind
 
@@ -266,7 +266,7 @@ def _iso_day(node: exp.Expr) -> exp.Expr | None:
 def _to_date(node: exp.Expr) -> exp.Expr | str:
     """Read TO_DATE(x) as a cast; one that the parser itself added around a date is removed."""
     inner: exp.Expr = node.this
-    if is_set(node.args.get("format")):
+    if has(node, "format"):
         return "its format has a meaning of its own"
     if WRITTEN not in node.meta and not (isinstance(inner, exp.Literal) and inner.is_string):
         return inner
@@ -294,7 +294,7 @@ def _wide(node: exp.Expr) -> exp.Expr | None:
 
 
 def _convert(node: exp.Expr) -> exp.Expr | str:
-    if is_set(node.args.get("style")):
+    if has(node, "style"):
         return "its style has a meaning of its own"
     return (exp.TryCast if node.args.get("safe") else exp.Cast)(this=node.expression, to=node.this)
 
@@ -308,7 +308,7 @@ def _blanks(node: exp.Expr) -> exp.Expr | None:
 
 def _cut(node: exp.Expr) -> _Outcome:
     """Read ROUND(x, 0, 1), which cuts digits off, as TRUNC; with other digits it is refused."""
-    if not is_set(node.args.get("truncate")):
+    if not has(node, "truncate"):
         return None
     return exp.Trunc(this=node.this) if _whole(node.args.get("decimals"), 1) == 0 else "it cuts digits off"
 
@@ -341,8 +341,8 @@ DIFFERENCES: tuple[tuple[str, str, _Rule], ...] = (
     ("Length", "tsql", "LEN leaves blanks at the end out"),
     ("Substring", "bigquery snowflake spark", _from_one),
     ("Substring", "postgres tsql", _before_first),
-    ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if is_set(node.args.get("position")) else None),
-    ("Trim", "bigquery", lambda node: None if is_set(node.args.get("expression")) else _WHITE_SPACE),
+    ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if has(node, "position") else None),
+    ("Trim", "bigquery", lambda node: None if has(node, "expression") else _WHITE_SPACE),
     ("Trim", _OTHERS, _blanks),
     ("Like ILike", "bigquery snowflake postgres spark", lambda node: _pattern(node, "\\")),
     ("Like ILike", "tsql", lambda node: _pattern(node, "\\[")),
@@ -464,7 +464,7 @@ def number_type(node: exp.Expr, value: Expression, dialect: str) -> str:
     if name in _PROMOTED or (not postgres and name in {"Sum", "Avg", *_ROUNDING}):
         return "float" if node.meta.get(WRITTEN, "").upper() == "SQUARE" else inner
     if name in _ROUNDING or name == "Avg":
-        exact = name == "Avg" or is_set(node.args.get("decimals"))
+        exact = name == "Avg" or has(node, "decimals")
         return ("decimal" if exact else "float") if inner in _INTEGERS else inner
     if isinstance(node, exp.Nullif):  # compared, in PostgreSQL, as numbers of one type
         first = str(node.this.meta.get(SQL_TYPE, UNKNOWN))
@@ -519,7 +519,7 @@ def meaning_by_type(node: exp.Expr, value: Expression, dialect: str, *, noisy: b
     argument = _promoted(_arguments(inner)) if dialect in _TYPED else UNKNOWN
     if isinstance(inner, exp.Avg) and dialect == "tsql" and argument in _INTEGERS:
         value = call(Op.TRUNC, value)
-    elif isinstance(node, exp.Round) and dialect == "postgres" and not is_set(node.args.get("decimals")):
+    elif isinstance(node, exp.Round) and dialect == "postgres" and not has(node, "decimals"):
         if isinstance(value, Call) and argument != "decimal":  # a float goes to the even number, as a cast does here
             if not noisy:
                 _check_halves(node, argument)
@@ -651,11 +651,11 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
     aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
     keys: list[exp.Expr] = []
-    for node in tree.args["group"].expressions if is_set(tree.args.get("group")) else ():
+    for node in tree.args["group"].expressions if has(tree, "group") else ():
         key = node
         if isinstance(node, exp.Literal) and node.is_int:
             key = tree.expressions[int(node.name) - 1].unalias()
-        elif isinstance(node, exp.Column) and not is_set(node.args.get("table")):
+        elif isinstance(node, exp.Column) and not has(node, "table"):
             key = aliases.get(node.name.casefold(), node)
         keys.append(key)
     inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{at}") for at, key in enumerate(keys)))
@@ -685,7 +685,7 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         label = item.alias_or_name or f"column_{number}"
         item.replace(exp.alias_(item.unalias().transform(bounded), label))
     for name in ("having", "order"):
-        if is_set(outer.args.get(name)):
+        if has(outer, name):
             outer.set(name, outer.args[name].transform(bounded))
     for name in ("joins", "where", "group"):
         outer.set(name, None)

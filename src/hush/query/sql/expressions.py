@@ -31,7 +31,7 @@ from hush.query.functions.dates import TIME_UNITS, UNITS
 from hush.query.functions.record import Reading, Rewrite, is_null, wanted_arguments
 from hush.query.functions.texts import cost_of, flags_of, whole
 from hush.query.parameters import number_literal
-from hush.query.question import AGGREGATES, AggregateFunction
+from hush.query.question import AGGREGATES, AggregateFunction, AggregateKind
 from hush.query.refine import narrowed
 from hush.query.relations import columns
 from hush.query.sql.allow_list import (
@@ -39,8 +39,8 @@ from hush.query.sql.allow_list import (
     SHOWN,
     WRITTEN,
     called,
-    children,
     column_name,
+    has,
     identifier,
     is_set,
     only,
@@ -101,6 +101,10 @@ _CLASSES: dict[type[exp.Expr], AggregateFunction] = {
     getattr(exp, node): record for record in AGGREGATES for node in record.nodes
 }
 _NAMES: dict[str, AggregateFunction] = {name: record for record in AGGREGATES for name in record.names}
+_SPREAD: dict[AggregateKind | None, str] = {
+    AggregateKind.VARIANCE: "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))",
+    AggregateKind.VARIANCE_POPULATION: "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))",
+}
 
 
 def is_aggregate(node: object) -> bool:
@@ -121,20 +125,15 @@ def has_aggregate(node: exp.Expr) -> bool:
     """Return whether a node aggregates rows anywhere inside, subqueries and what has OVER left aside."""
     if isinstance(node, exp.Query):
         return False
-    inside = children(node)
+    inside = list(node.iter_expressions())
     if isinstance(node, exp.Window):  # of what OVER belongs to, the arguments alone
         function = node.this
         inside.remove(function)
         if isinstance(function, exp.Filter):
             inside.append(function.expression)
             function = function.this
-        inside += children(function)
+        inside += function.iter_expressions()
     return is_aggregate(node) or any(map(has_aggregate, inside))
-
-
-def has_window(node: exp.Expr) -> bool:
-    """Return whether a node contains a window function, subqueries left aside."""
-    return isinstance(node, exp.Window) or (not isinstance(node, exp.Query) and any(map(has_window, children(node))))
 
 
 def arguments_of(node: exp.Expr, count: int, slots: tuple[str, ...] = ("this", "expression")) -> list[exp.Expr]:
@@ -158,18 +157,20 @@ def template(text: str) -> exp.Expr:
     return read_expression(text)
 
 
-def rewritten_aggregate(node: exp.Expr) -> exp.Expr | None:
-    """Return the expression that an aggregate is rewritten into; None if it is not rewritten."""
+def rewritten_aggregate(node: exp.Expr, *, spread: bool = False) -> exp.Expr | None:
+    """Return the expression that an aggregate is rewritten into, with its arguments; None if it is not rewritten.
+
+    FILTER and OVER go to every aggregate in it. With ``spread``, a variance is a function of sums, too.
+    """
     record = record_of(node)
-    return put_into(record.rewrite, record.parameters, node) if record is not None and record.rewrite else None
-
-
-def put_into(definition: str, parameters: Sequence[str], node: exp.Expr) -> exp.Expr:
-    """Return the definition of an aggregate with its arguments; FILTER and OVER go to every aggregate in it."""
+    definition = "" if record is None else record.rewrite or (_SPREAD.get(record.kind, "") if spread else "")
+    if record is None or not definition:
+        return None
     around, inner = [], node
     while isinstance(inner, exp.Filter | exp.Window):
         around.append(inner)
         inner = inner.this
+    parameters = record.parameters if record.rewrite else ("x",)
     arguments = dict(zip(parameters, arguments_of(inner, len(parameters)), strict=True))
     text = shown(node)
 
@@ -322,7 +323,7 @@ class Rows(Converter):
             parent = node.parent
             compared = isinstance(parent, exp.Binary | exp.Predicate | exp.In) and node.arg_key != "this"
             chosen = isinstance(parent, exp.If | exp.Case) and node.arg_key in {"true", "false", "default"}
-            similar = self.scope.find(name) is not None or did_you_mean(name, self.scope.spellings())
+            similar = did_you_mean(name, [spelling for _, spelling, _ in self.scope.bindings()])
             if (compared or chosen) and not similar:
                 return constant(name)
         binding = self.scope.require(name, None if qualifier is None else identifier(qualifier), quoted=quoted)
@@ -401,7 +402,7 @@ def _call(to: Converter, node: exp.Expr) -> Expression:
     for slot in reading.slots:
         if slot.startswith("*"):
             arguments += [to.convert(argument) for argument in node.args.get(slot[1:]) or ()]
-        elif is_set(node.args.get(slot)):
+        elif has(node, slot):
             arguments.append(to.convert(node.args[slot]))
         elif slot in _DEFAULTS.get(op, ()):
             arguments.append(constant(_DEFAULTS[op][slot]))
@@ -445,7 +446,7 @@ def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
 def _column(to: Converter, node: exp.Column) -> Expression:
     if isinstance(node.this, exp.Star):
         raise refuse(node.this)
-    if is_set(node.args.get("db")) or is_set(node.args.get("catalog")):
+    if has(node, "db", "catalog"):
         raise QuestionError(f"Only table.column can be named; got {shown(node)}.")
     only(node, "this", "table")
     return to.column(node)
@@ -502,7 +503,7 @@ def _and(to: Converter, node: exp.And) -> Expression:
 
 @_reads(exp.Between)
 def _between(to: Converter, node: exp.Between) -> Expression:
-    if is_set(node.args.get("symmetric")):
+    if has(node, "symmetric"):
         low, high = shown(node.args["low"]), shown(node.args["high"])
         raise QuestionError(
             "BETWEEN SYMMETRIC is not supported.", f"Write BETWEEN LEAST({low}, {high}) AND GREATEST({low}, {high})."
@@ -576,9 +577,9 @@ def _any_of(conditions: Sequence[Expression]) -> Expression:
 
 @_reads(exp.In)
 def _in(to: Converter, node: exp.In) -> Expression:
-    if is_set(node.args.get("query")):
+    if has(node, "query"):
         return to.subquery(node)
-    if is_set(node.args.get("unnest")):
+    if has(node, "unnest"):
         return Converter.subquery(to, node)  # refuses
     parameter = node.args.get("field")
     if isinstance(parameter, exp.Placeholder):
@@ -684,7 +685,7 @@ def _case(to: Converter, node: exp.Expr) -> Expression:
         operand, branches, default = None, [node], node.args.get("false")
     else:
         only(node, "this", "ifs", "default")
-        operand = to.convert(node.this) if is_set(node.args.get("this")) else None
+        operand = to.convert(node.this) if has(node, "this") else None
         branches, default = node.args["ifs"], node.args.get("default")
     arguments: list[Expression] = []
     for branch in branches:
@@ -729,7 +730,7 @@ def _concat(to: Converter, node: exp.Expr) -> Expression:
 @_reads(exp.Trim)
 def _trim(to: Converter, node: exp.Trim) -> Expression:
     """Read TRIM(x), LTRIM(x), RTRIM(x), and TRIM(LEADING FROM x): blanks alone."""
-    if is_set(node.args.get("expression")):
+    if has(node, "expression"):
         raise QuestionError(
             f"Only blanks can be trimmed; got {shown(node)}.",
             "Where the characters stand at the ends alone, REPLACE(x, 'a', '') is the same.",
@@ -767,26 +768,24 @@ def interval_parts(to: Converter, node: exp.Interval) -> tuple[int, int, int]:
     text = str(amount.this) if isinstance(amount, exp.Literal) and amount.is_string else None
     if unit is None and text is not None:
         amounts = _AMOUNTS.findall(text) if _AMOUNTS.sub("", text) == "" else []
-    elif not isinstance(unit, exp.Var):
-        raise refuse(node)
-    elif text is not None:
-        amounts = [(text.strip(), str(unit.this))]
     else:
-        value = to.convert(amount)
-        amounts = [(str(value.value) if isinstance(value, Literal) else "", str(unit.this))]
+        if text is None:
+            value = to.convert(amount)
+            text = str(value.value) if isinstance(value, Literal) else ""
+        amounts = [(text.strip(), "" if unit is None else str(unit.this))]
     components = [0, 0, 0]
     for count, name in amounts:
-        known_unit = UNITS.get(name.casefold().removesuffix("s"))
-        if known_unit is None or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
+        place, size = UNITS.get(name.casefold().removesuffix("s"), (0, 0))
+        if not size or not re.fullmatch(r"[+-]?\d{1,18}", count, re.ASCII):
+            amounts = []
             break
-        components[known_unit[0]] += int(count) * known_unit[1]
-    else:
-        if amounts:
-            return components[0], components[1], components[2]
-    raise QuestionError(
-        f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in UNITS)}; got {shown(node)}.",
-        "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
-    )
+        components[place] += int(count) * size
+    if not amounts:
+        raise QuestionError(
+            f"An interval is a constant whole number of {', '.join(f'{unit}s' for unit in UNITS)}; got {shown(node)}.",
+            "Write for instance day + INTERVAL 1 MONTH, or INTERVAL '3' DAY.",
+        )
+    return components[0], components[1], components[2]
 
 
 @_reads(exp.DateAdd, exp.TsOrDsAdd)
@@ -794,8 +793,6 @@ def _date_add(to: Converter, node: exp.Expr) -> Expression:
     """Move a date or timestamp. In other dialects, TsOrDsAdd, a date that is moved by whole days stays a date."""
     only(node, "this", "expression")
     interval = _interval(node.expression)
-    if interval is None and isinstance(node, exp.TsOrDsAdd):
-        raise refuse(node)
     if interval is None:
         raise QuestionError(f"An interval is needed; got {shown(node)}.", "Write DATE_ADD(d, INTERVAL 1 MONTH).")
     moment = _moved(to, node.this, interval)

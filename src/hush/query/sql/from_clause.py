@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 
 from sqlglot import exp
@@ -42,8 +43,8 @@ from hush.query.relations import (
     exact_type,
     private,
 )
-from hush.query.sql.allow_list import NO_WAY, identifier, is_set, is_star, only, place, refuse, shown
-from hush.query.sql.expressions import Rows, has_aggregate, has_window, interval_parts
+from hush.query.sql.allow_list import NO_WAY, has, identifier, is_star, only, place, refuse, shown
+from hush.query.sql.expressions import Rows, has_aggregate, interval_parts
 from hush.query.sql.group_by import Projection, per_unit, projections
 from hush.query.sql.joins import chained, conjuncts, is_cross, is_inner, joined
 from hush.query.sql.names import (
@@ -56,12 +57,13 @@ from hush.query.sql.names import (
     Parts,
     Scope,
     UnitName,
+    check_kinds,
     check_qualifiers,
     named_source,
     projected,
     qualifiers_of,
 )
-from hush.query.sql.windows import RowsWithWindows, named_windows
+from hush.query.sql.windows import RowsWithWindows
 from hush.query.types import Kind, Type, Value
 
 MAX_ROWS = 4000
@@ -76,23 +78,19 @@ def with_parts(query: exp.Expr, context: Context, outer: Parts) -> Parts:
     clause = query.args.get("with_")
     if clause is None:
         return outer
-    if is_set(clause.args.get("recursive")):
+    if has(clause, "recursive"):
         raise QuestionError("WITH RECURSIVE is not supported.", "Use plain WITH.")
     only(clause, "expressions")
-    parts = dict(outer)
+    own: dict[str, Part] = {}
     for node in clause.expressions:
-        if not isinstance(node, exp.CTE):
-            raise refuse(node)
         only(node, "this", "alias", "materialized")
         name, renamed = alias_of(node)
-        if name is None:
-            raise refuse(node)
-        if name.casefold() in parts and parts[name.casefold()] is not outer.get(name.casefold()):
+        key = str(name).casefold()
+        if key in own:
             raise QuestionError(f"WITH names '{name}' twice.")
-        part = Part(node.this, MappingProxyType(dict(parts)), renamed)
-        parts[name.casefold()] = part
-        context.parts.append(part)
-    return MappingProxyType(parts)
+        own[key] = Part(node.this, MappingProxyType({**outer, **own}), renamed)
+        context.parts.append(own[key])
+    return MappingProxyType({**outer, **own})
 
 
 def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
@@ -100,8 +98,6 @@ def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
     alias = node.args.get("alias")
     if alias is None:
         return None, []
-    if not isinstance(alias, exp.TableAlias):
-        raise refuse(node)
     only(alias, "this", "columns")
     name = None if alias.args.get("this") is None else identifier(alias.this)
     return name, [identifier(column) for column in alias.args.get("columns") or ()]
@@ -109,7 +105,7 @@ def alias_of(node: exp.Expr) -> tuple[str | None, list[str]]:
 
 def part_of(node: exp.Table, parts: Parts) -> Part | None:
     """Return the part of WITH that an item of FROM names."""
-    if not isinstance(node.this, exp.Identifier) or is_set(node.args.get("db")):
+    if not isinstance(node.this, exp.Identifier) or has(node, "db"):
         return None
     return parts.get(identifier(node.this).casefold())
 
@@ -129,21 +125,16 @@ def from_items(select: exp.Select, context: Context, parts: Parts) -> tuple[Scop
     if clause is None:
         raise QuestionError("The question has no FROM.", "Name a table: SELECT COUNT(*) FROM …")
     only(clause, "this")
-    where = select.args.get("where")
+    where, joins = select.args.get("where"), select.args.get("joins") or ()
     if where is not None:
         only(where, "this")
     conditions = [] if where is None else conjuncts(where.this)
     scope = replace(from_item(clause.this, context, parts), parts=parts)
-    checked: list[exp.Join] = []
-    for join in select.args.get("joins") or ():
-        if not isinstance(join, exp.Join):
-            raise refuse(join)
-        checked.append(join)
     # a comma's condition stands in WHERE, and may connect any two of the tables
-    if any(map(is_cross, checked)) and all(map(is_inner, checked)):
-        items = [scope, *(from_item(join.this, context, parts) for join in checked)]
-        return chained(items, checked, conditions, context)
-    for join in checked:
+    if any(map(is_cross, joins)) and all(map(is_inner, joins)):
+        items = [scope, *(from_item(join.this, context, parts) for join in joins)]
+        return chained(items, joins, conditions, context)
+    for join in joins:
         scope = replace(joined(scope, join, from_item(join.this, context, parts), context), parts=parts)
     return scope, conditions
 
@@ -157,7 +148,7 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
         node, negated = condition, False
         while isinstance(node, exp.Paren | exp.Not):
             node, negated = node.this, negated ^ isinstance(node, exp.Not)
-        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and is_set(node.args.get("query"))):
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and has(node, "query")):
             tests.append((node, negated))
         elif (expression := rows.condition(condition)) != constant(True):  # such as that a row has its unit
             expressions.append(expression)
@@ -169,13 +160,9 @@ def filtered(scope: Scope, conditions: Sequence[exp.Expr], context: Context) -> 
     return scope
 
 
-def from_item(node: object, context: Context, parts: Parts) -> Scope:
+def from_item(node: exp.Expr, context: Context, parts: Parts) -> Scope:
     """Return one item of FROM."""
-    if not isinstance(node, exp.Expr):
-        raise refuse(node)
-    if isinstance(node, exp.Values | exp.Unnest) or (
-        isinstance(node, exp.Table) and isinstance(node.this, exp.GenerateSeries)
-    ):
+    if isinstance(node, exp.Values | exp.Unnest) or isinstance(node.this, exp.GenerateSeries):
         alias, renamed = alias_of(node)
         constants = _constants(node, alias, context)
         return Scope(constants.relation, [named_source(constants.names, alias, renamed)])
@@ -192,7 +179,7 @@ def from_item(node: object, context: Context, parts: Parts) -> Scope:
     if isinstance(node.this, exp.Table):  # (a JOIN b ON …): its tables keep their names
         table = node.this.copy()
         joins = table.args.get("joins") or []
-        if not is_set(node.args.get("alias")):
+        if not has(node, "alias"):
             table.set("joins", None)
             return from_clause(exp.Select(from_=exp.From(this=table), joins=joins), context, parts)
         if joins:
@@ -202,8 +189,6 @@ def from_item(node: object, context: Context, parts: Parts) -> Scope:
             )
         table.set("alias", node.args["alias"].copy())
         return _table(table, context, parts)
-    if not isinstance(node.this, exp.Query):
-        raise refuse(node.this)
     rows = derived(node.this, context, parts)
     return Scope(rows.relation, [named_source(rows.names, *alias_of(node))])
 
@@ -212,7 +197,7 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
     if not isinstance(node.this, exp.Identifier):
         raise refuse(node.this)
     only(node, "this", "alias", "db", "catalog")
-    name, qualifiers = identifier(node.this), qualifiers_of(node) if is_set(node.args.get("db")) else []
+    name = identifier(node.this)
     alias, renamed = alias_of(node)
     alias = alias or name
     if (part := part_of(node, parts)) is not None:
@@ -226,8 +211,9 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
             f"Rename them in a subquery: (SELECT x AS a, … FROM {name}) AS {alias}.",  # noqa: S608 - a hint
         )
     tables = {stored.casefold(): table for stored, table in context.schema.tables.items()}
-    if qualifiers:
+    if has(node, "db"):
         # the name of a stored table may itself have dots
+        qualifiers = qualifiers_of(node)
         dotted = [".".join([*qualifiers[start:], name]) for start in range(len(qualifiers))]
         start = next((index for index, full in enumerate(dotted) if full.casefold() in tables), len(qualifiers))
         name = ".".join([*qualifiers[start:], name])
@@ -244,25 +230,21 @@ def _table(node: exp.Table, context: Context, parts: Parts) -> Scope:
         for unit in (table.unit.column, context.schema.unit or table.unit.column):
             units.setdefault(unit.casefold(), (unit, UnitName.HERE))
     context.grow()
-    targets, read, hidden = context.schema.targets(table), [], set()
+    targets, read = context.schema.targets(table), []
     bindings: dict[str, tuple[str, Binding]] = {}
     for column, type_ in {**table.columns, **table.keys}.items():
-        key = column.casefold()
-        if key in units:
-            continue
-        unique = context.fresh(column)
-        read.append((unique, column, type_))
-        bindings[key] = (column, unique)
-        if key in targets:
-            context.links[unique] = targets[key]
-        if column in table.keys:
-            hidden.add(key)
+        if (key := column.casefold()) not in units:
+            unique = context.fresh(column)
+            read.append((unique, column, type_))
+            bindings[key] = (column, unique)
+            if key in targets:
+                context.links[unique] = targets[key]
     source = FromSource(
         alias,
         bindings | units,
         {column.casefold(): stored_type for column, stored_type in table.unsupported.items()},
         stored=frozenset({table.unit.column.casefold()} if table.unit and not table.unit.hops else ()),
-        hidden=frozenset(hidden),
+        hidden=frozenset(map(str.casefold, table.keys)) - units.keys(),
     )
     return Scope(Scan(table=table.name, public=table.public, columns=tuple(read)), [source])
 
@@ -282,8 +264,8 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     if not isinstance(query, exp.Select):
         raise refuse(query)
     query = context.once("first of each", query, partial(_first_of_each, query))
-    check_select(query, distinct=True, qualify=True)
-    if is_set(query.args.get("limit")) or is_set(query.args.get("offset")):  # ORDER BY alone changes nothing
+    check_select(query, "distinct", "qualify", "windows")
+    if has(query, "limit", "offset"):  # ORDER BY alone changes nothing
         unit = context.schema.unit
         raise QuestionError(
             "LIMIT in a subquery would pick rows by other units' rows.",
@@ -292,47 +274,39 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
             + (f" So many rows of each unit: QUALIFY ROW_NUMBER() OVER (PARTITION BY {unit} …) <= 3." if unit else ""),
         )
     scope = from_clause(query, context, with_parts(query, context, parts))
-    windows = any(is_set(query.args.get(clause)) for clause in ("qualify", "windows"))
-    if windows or any(has_window(node) for node in query.expressions):
-        return _with_windows(query, scope, context, names)
-    aggregated = query.args.get("group") or any(has_aggregate(node) for node in query.expressions)
-    if aggregated and is_set(query.args.get("distinct")):
+    results = [node.walk(prune=lambda child: isinstance(child, exp.Query)) for node in query.expressions]
+    windowed = has(query, "qualify", "windows") or any(isinstance(node, exp.Window) for node in chain(*results))
+    clause = next((name for name in ("group", "having", "distinct") if has(query, name)), None)
+    if windowed and clause is not None:
+        raise QuestionError(
+            f"Windows and {clause.upper()} stand in one SELECT: {shown(query)}.", "Use two SELECTs, one in FROM."
+        )
+    aggregated = has(query, "group") or any(map(has_aggregate, query.expressions))
+    if aggregated and has(query, "distinct"):
         raise QuestionError(f"DISTINCT after GROUP BY is not supported: {shown(query)}.", "Leave DISTINCT out.")
-    if aggregated or is_set(query.args.get("distinct")) or query.args.get("having"):
+    if not windowed and (aggregated or clause is not None):
         return per_unit(query, scope, context, names)
-    rows = Rows(context, scope)
-    results = [(item.name, rows.result(item.node)) for item in expanded(query, scope)]
-    return projected(scope.relation, results, context, names)
-
-
-def _with_windows(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
-    """Return the rows of a SELECT with windows over a unit's own rows, as far as QUALIFY keeps them."""
-    for clause in ("group", "having", "distinct"):
-        if is_set(select.args.get(clause)):
-            raise QuestionError(
-                f"Windows and {clause.upper()} stand in one SELECT: {shown(select)}.", "Use two SELECTs, one in FROM."
-            )
-    items = expanded(select, scope)
-    rows = RowsWithWindows(context, scope, named_windows(select))
-    results = [(item.name, rows.result(item.node)) for item in items]
-    rows.aliases = {item.name.casefold(): item.node for item in items}
-    condition = rows.condition_of(select, "qualify")
-    relation: Relation = rows.relation()
-    if condition is not None:
-        context.grow()
-        relation = Filter(source=relation, condition=condition)
-    return projected(relation, results, context, names)
+    items = expanded(query, scope)
+    rows = RowsWithWindows(context, scope, query) if windowed else Rows(context, scope)
+    columns_of = [(item.name, rows.result(item.node)) for item in items]
+    relation = scope.relation
+    if isinstance(rows, RowsWithWindows):
+        rows.aliases = {item.name.casefold(): item.node for item in items}
+        condition = rows.condition_of(query, "qualify")
+        relation = rows.relation()
+        if condition is not None:
+            context.grow()
+            relation = Filter(source=relation, condition=condition)
+    return projected(relation, columns_of, context, names)
 
 
 def _constant_rows(query: exp.Expr, context: Context) -> Derived | None:
     """Return the rows of ``SELECT 'a' AS x UNION ALL SELECT 'b'``, which reads nothing; None for other queries."""
     selects = [query]
-    if isinstance(query, exp.Union) and not any(is_set(query.args.get(n)) for n in ("distinct", "with_", "by_name")):
+    if isinstance(query, exp.Union) and not has(query, "distinct", "with_", "by_name"):
         selects = members_of(query)
     for select in selects:
-        if not isinstance(select, exp.Select):
-            return None
-        if any(name != "expressions" and is_set(value) for name, value in select.args.items()):
+        if not isinstance(select, exp.Select) or has(select, *(select.args.keys() - {"expressions"})):
             return None
     rows = [[item.unalias() for item in select.expressions] for select in selects]
     constants = _constants(exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows]), None, context)
@@ -343,29 +317,28 @@ def _constant_rows(query: exp.Expr, context: Context) -> Derived | None:
 
 def _first_of_each(select: exp.Select) -> exp.Select:
     """Return ``SELECT DISTINCT ON (a) … ORDER BY a, b`` with QUALIFY: the first row of each a."""
-    on = select.args["distinct"].args.get("on") if is_set(select.args.get("distinct")) else None
-    if not isinstance(on, exp.Tuple) or any(is_set(select.args.get(name)) for name in ("group", "having", "qualify")):
+    on = select.args["distinct"].args.get("on") if has(select, "distinct") else None
+    if not isinstance(on, exp.Tuple) or has(select, "group", "having", "qualify"):
         return select
-    plain = select.copy()
-    keys = [key.copy() for key in on.expressions]
+    plain, keys = select.copy(), on.copy().expressions
     order = plain.args.get("order") or exp.Order(expressions=[exp.Ordered(this=key.copy()) for key in keys])
     window = exp.Window(this=exp.RowNumber(), partition_by=keys, order=order.copy())
-    plain.set("distinct", None)
-    plain.set("order", None)
-    plain.set("qualify", exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1))))
+    first = exp.Qualify(this=exp.EQ(this=window, expression=exp.Literal.number(1)))
+    for name, value in {"distinct": None, "order": None, "qualify": first}.items():
+        plain.set(name, value)
     return plain
 
 
-def check_select(select: exp.Select, *, distinct: bool = False, qualify: bool = False) -> None:
-    """Refuse a SELECT with anything unusual, in its own words where that helps."""
-    if is_set(select.args.get("distinct")):
-        if not distinct:
+def check_select(select: exp.Select, *further: str) -> None:
+    """Refuse a SELECT with other clauses than the usual and these, in its own words where that helps."""
+    if has(select, "distinct"):
+        if "distinct" not in further:
             raise QuestionError(
                 "DISTINCT ON would return single rows.",
                 "Keep them in a subquery that is aggregated: FROM (SELECT DISTINCT ON …).",
             )
         only(select.args["distinct"])
-    only(select, *_CLAUSES, *(["distinct"] if distinct else []), *(["qualify", "windows"] if qualify else []))
+    only(select, *_CLAUSES, *further)
     if not select.expressions:
         raise QuestionError("SELECT names no results.", "Ask for instance SELECT COUNT(*) FROM …")
 
@@ -394,9 +367,8 @@ def expanded(select: exp.Select, scope: Scope) -> list[Projection]:
                 merged = table is None and key in scope.merged
                 binding = scope.merged[key] if merged else own
                 again = binding is UnitName.HERE and taken.get(key) is UnitName.HERE
-                if key in source.hidden or (table is None and key in source.merged) or isinstance(binding, Partner):
-                    continue
-                if again:
+                joined_already = table is None and key in source.merged
+                if again or joined_already or key in source.hidden or isinstance(binding, Partner):
                     continue
                 qualifier = exp.to_identifier(None if merged else source.alias, quoted=True)
                 column: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table=qualifier)
@@ -415,8 +387,8 @@ def expanded(select: exp.Select, scope: Scope) -> list[Projection]:
 
 def members_of(query: exp.SetOperation) -> list[exp.Expr]:
     """Return the SELECTs that a set operation names; of UNIONs within a UNION of the same kind, theirs."""
-    word, every = type(query).__name__.upper(), not is_set(query.args.get("distinct"))
-    if is_set(query.args.get("by_name")):
+    word, every = type(query).__name__.upper(), not has(query, "distinct")
+    if has(query, "by_name"):
         raise QuestionError(f"{word} BY NAME is not supported.", "List the columns in one order in every SELECT.")
     if every and not isinstance(query, exp.Union):
         raise QuestionError(f"{word} ALL is not supported: it pairs equal rows one by one.", NO_WAY)
@@ -424,8 +396,8 @@ def members_of(query: exp.SetOperation) -> list[exp.Expr]:
     stack: list[exp.Expr] = [query]
     while stack:
         node = stack.pop()
-        separate = any(is_set(node.args.get(name)) for name in ("with_", "order", "limit", "offset", "by_name"))
-        alike = isinstance(node, exp.Union) and is_set(node.args.get("distinct")) is not every
+        separate = has(node, "with_", "order", "limit", "offset", "by_name")
+        alike = isinstance(node, exp.Union) and has(node, "distinct") is not every
         if node is query or (alike and isinstance(query, exp.Union) and not separate):
             assert isinstance(node, exp.SetOperation)  # noqa: S101 - the query is one
             stack += [node.expression, node.this]
@@ -442,7 +414,7 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     """
     only(query, "this", "expression", "with_", "distinct", "by_name")
     nodes, word = members_of(query), type(query).__name__.upper()
-    every = not is_set(query.args.get("distinct"))
+    every = not has(query, "distinct")
     first = context.once("names", nodes[0], lambda: derived(nodes[0], context.trial(), parts).names)
     fresh = [context.fresh(name) for name, binding in first if isinstance(binding, str)]
     unique = list(names) if names is not None and every else fresh
@@ -456,23 +428,23 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
             )
     if len({private(member.relation) for member in members}) > 1:
         raise QuestionError(f"{word} cannot mix private and public tables: public rows belong to no unit.")
-    if not every and private(members[0].relation) and all(shape):
-        raise _of_different_units(word, context)
+    if not every and private(members[0].relation) and all(shape):  # a row that is left would be of several units
+        hint = "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
+        if word != "UNION":
+            hint = "To count values ask for each side's with their counts, GROUP BY x, and compare them."
+        if (unit := context.schema.unit) is not None:
+            rows = f"For each {unit}'s rows apart, where a row of two of them counts twice"
+            hint = f"{hint} {rows}, select {unit} in every part."
+        raise QuestionError(f"{word} would make one row of equal rows of different units.", hint)
     context.grow()
     merged = []
     for name in unique:
         types = [columns(member.relation)[name] for member in members]
-        kinds = {type_.kind for type_ in types}
-        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-            disagreement = " and ".join(sorted(kind.value for kind in kinds))
-            raise QuestionError(
-                f"The parts of UNION ALL disagree about '{name}': {disagreement}.", "Cast it in one of them."
-            )
+        check_kinds(types, f"The parts of UNION ALL disagree about '{name}':", "Cast it in one of them.")
         common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
         merged.append((name, common))
     named = iter(unique)
-    pairs = zip(first, shape, strict=True)
-    bindings = [(name, next(named) if is_column else UnitName.HERE) for (name, _), is_column in pairs]
+    bindings = [(name, next(named) if isinstance(b, str) else UnitName.HERE) for name, b in first]
     sources = tuple(member.relation for member in members)
     if every:
         return Derived(UnionAll(sources=sources, columns=tuple(merged)), bindings)
@@ -480,16 +452,6 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
     by_name: dict[Binding, Expression] = dict(zip(unique, keys, strict=True))
     results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
     return projected(grouped, results, context, names)
-
-
-def _of_different_units(word: str, context: Context) -> QuestionError:
-    """Return the refusal of a UNION, INTERSECT or EXCEPT without the unit: a row that is left would be of several."""
-    hint = "To count different values write COUNT(DISTINCT x) over UNION ALL (NULL is not counted)."
-    if word != "UNION":
-        hint = "To count values ask for each side's with their counts, GROUP BY x, and compare them."
-    if (unit := context.schema.unit) is not None:
-        hint += f" For each {unit}'s rows apart, where a row of two of them counts twice, select {unit} in every part."
-    return QuestionError(f"{word} would make one row of equal rows of different units.", hint)
 
 
 def _equal_rows_once(
@@ -508,20 +470,18 @@ def _equal_rows_once(
         sources = tuple(numbered)
         merged_types[side] = either([constant(Fraction(0)), constant(Fraction(1))], nullable=False)
     keys = [(context.fresh(name), Column(name, type_)) for name, type_ in merged]
-    aggregates = []
-    for kind in (ExactKind.MIN, ExactKind.MAX) if compares else ():
+    aggregates: list[tuple[str, ExactAggregate]] = []
+    conditions: list[Expression] = []
+    # INTERSECT keeps what begins on the first side and ends on the second, EXCEPT what is on the first alone
+    ends = {ExactKind.MIN: 0, ExactKind.MAX: int(isinstance(query, exp.Intersect))}
+    for kind, number in ends.items() if compares else ():
         argument = Column(side, merged_types[side])
         aggregate = ExactAggregate(kind=kind, argument=argument, type=exact_type(kind, argument))
         aggregates.append((context.fresh(kind.value), aggregate))
+        conditions.append(call(Op.EQUAL, Column(aggregates[-1][0], aggregate.type), constant(Fraction(number))))
     union = UnionAll(sources=sources, columns=tuple(merged_types.items()))
     grouped: Relation = PerUnit(source=union, keys=tuple(keys), aggregates=tuple(aggregates))
     if compares:
-        # INTERSECT keeps what begins on the first side and ends on the second, EXCEPT what is on the first alone
-        wanted = (Fraction(0), Fraction(isinstance(query, exp.Intersect)))
-        conditions: list[Expression] = [
-            call(Op.EQUAL, Column(name, aggregate.type), constant(number))
-            for (name, aggregate), number in zip(aggregates, wanted, strict=True)
-        ]
         grouped = Filter(source=grouped, condition=all_of(conditions))
     return grouped, [Column(name, key.type) for name, key in keys]
 
@@ -544,7 +504,7 @@ def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
             (series,) = node.expressions if len(node.expressions) == 1 else (None,)
         exclusive = False
         if isinstance(series, exp.GenerateSeries):
-            exclusive = is_set(series.args.get("is_end_exclusive"))
+            exclusive = has(series, "is_end_exclusive")
             cells = [[constant(value)] for value in _series(series, rows, exclusive=exclusive)]
         elif isinstance(series, exp.Array):
             only(series, "expressions", "value_constructor")
@@ -556,19 +516,17 @@ def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
         raise QuestionError(f"The rows of {shown(node)} need the same number of values, and at least one.")
     if len(cells) > MAX_ROWS:
         raise QuestionError(
-            f"The question writes out {len(cells):,} rows; the limit is {MAX_ROWS:,}.", "Use a public table."
+            f"{shown(node)} has more than {MAX_ROWS:,} rows.", "Use a public table, or larger steps of a series."
         )
     types = []
     for column in zip(*cells, strict=True):
-        kinds = {cell.type.kind for cell in column if not is_null(cell)}
-        if not kinds:
+        values = [cell for cell in column if not is_null(cell)]
+        if not values:
             raise QuestionError(f"A column of {shown(node)} holds nothing but NULL.", "Leave it out.")
-        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-            mixture = " and ".join(sorted(kind.value for kind in kinds))
-            raise QuestionError(f"A column of {shown(node)} holds {mixture}.", "Write constants of one kind.")
+        check_kinds((cell.type for cell in values), f"A column of {shown(node)} holds", "Write constants of one kind.")
         type_ = either(column, nullable=any(map(is_null, column)))
-        values = tuple(dict.fromkeys(cell.value for cell in column if cell.value is not None))
-        types.append(type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=values))
+        listed = tuple(dict.fromkeys(cell.value for cell in values))
+        types.append(type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=listed))
     unique = [context.fresh(name) for name in names]
     context.grow()
     relation = Constants(columns=tuple(zip(unique, types, strict=True)), rows=tuple(tuple(row) for row in cells))
@@ -622,10 +580,6 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
         raise QuestionError(f"A series has whole numbers, or dates and an interval; got {shown(node)}.")
     if not values:
         raise QuestionError(f"The series {shown(node)} is empty.", "Let it begin before it ends.")
-    if len(values) > MAX_ROWS:
-        raise QuestionError(
-            f"A series may have {MAX_ROWS:,} members; this one has more.", "Use larger steps, or a public table."
-        )
     return values
 
 
@@ -634,14 +588,12 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
 
 def without_pivots(tree: exp.Expr) -> exp.Expr:
     """Return a tree in which every PIVOT of a subquery is a SELECT with GROUP BY; refuse others."""
-    if tree.find(exp.Pivot) is None:
-        return tree
     tree = tree.copy()
     for pivot in list(tree.find_all(exp.Pivot)):
         source, fields = pivot.parent, pivot.args.get("fields") or []
         if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select) or source.this.is_star:
             raise refuse(pivot)
-        if len(fields) != 1 or is_set(pivot.args.get("unpivot")):
+        if len(fields) != 1 or has(pivot, "unpivot"):
             raise refuse(pivot)
         select, field = source.this, fields[0]
         values = [value.this if isinstance(value, exp.PivotAlias) else value for value in field.expressions]

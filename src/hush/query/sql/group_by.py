@@ -9,12 +9,12 @@ with WHERE or HAVING.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import chain, compress, product
+from itertools import chain, compress, islice, product
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -39,11 +39,19 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import ARGUMENT, called, identifier, is_set, nearest, only, refuse, shown
+from hush.query.sql.allow_list import ARGUMENT, called, has, identifier, nearest, only, refuse, shown
 from hush.query.sql.dialects import meaning_by_type
-from hush.query.sql.expressions import QUANTILES, Converter, Rows, arguments_of, has_aggregate, record_of
+from hush.query.sql.expressions import (
+    QUANTILES,
+    Converter,
+    Rows,
+    arguments_of,
+    has_aggregate,
+    record_of,
+    rewritten_aggregate,
+)
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
-from hush.query.sql.windows import Windows, spread
+from hush.query.sql.windows import Windows
 from hush.query.types import Kind, Type
 
 MAX_SETS = 64
@@ -141,7 +149,7 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     if group is None:
         return [[]]
     only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
-    if is_set(group.args.get("all")):  # every result that is not an aggregate; a constant has no groups
+    if has(group, "all"):  # every result that is not an aggregate; a constant has no groups
         nodes = [item.node for item in items if not has_aggregate(item.node)]
         return [[node for node in nodes if any(isinstance(child, exp.Column) for child in node.walk())]]
     elements = list(group.expressions)
@@ -153,12 +161,9 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
             raise QuestionError("WITH ROLLUP stands at the end of GROUP BY, alone.", "Write GROUP BY ROLLUP (a, b).")
         last.set("expressions", group.expressions)
         elements = [last]
-    keys: dict[int, exp.Expr] = {}
 
     def key(node: exp.Expr) -> exp.Expr:
         """Return the expression of a key, which may be the number or the name of a result."""
-        if id(node) in keys:
-            return keys[id(node)]
         expression = node
         if isinstance(node, exp.Literal) and not node.is_string:
             expression = ordinal(node, items).node
@@ -172,15 +177,12 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
                 f"GROUP BY cannot use the aggregate {shown(expression)}.",
                 "Aggregate within the unit in a subquery first.",
             )
-        return keys.setdefault(id(node), expression)
+        return expression
 
-    sets: list[list[exp.Expr]] = [[]]
-    for element in elements:
-        choices = [[element]] if isinstance(element, exp.Column | exp.Literal) else _sets_of(element)
-        sets = [[*first, *map(key, second)] for first in sets for second in choices]
-        if len(sets) > MAX_SETS:
-            raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
-    return sets
+    choices = list(map(_sets_of, elements))
+    if math.prod(map(len, choices)) > MAX_SETS:
+        raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
+    return [list(map(key, chain(*parts))) for parts in product(*choices)]
 
 
 def single_set(select: exp.Select, items: Sequence[Projection], rows: Rows) -> list[exp.Expr]:
@@ -192,29 +194,24 @@ def single_set(select: exp.Select, items: Sequence[Projection], rows: Rows) -> l
 
 
 def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
-    """Return the grouping sets of one element of GROUP BY."""
-    if isinstance(element, exp.GroupingSets):
-        only(element, "expressions")
-        return [keys for member in element.expressions for keys in _sets_of(member)]
-    if not isinstance(element, exp.Rollup | exp.Cube):
-        return [_keys_of(element)]
+    """Return the grouping sets of one element of GROUP BY: those of ROLLUP, …, the keys of ``(a, b)``, or one key."""
+    if isinstance(element, exp.Paren):
+        return [[element.this]]
+    if not isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube | exp.Tuple):
+        return [[element]]
     only(element, "expressions")
-    members = [_keys_of(member) for member in element.expressions]
-    count = len(members)
+    if isinstance(element, exp.Tuple):
+        return [element.expressions]
+    members = [_sets_of(member) for member in element.expressions]
+    if isinstance(element, exp.GroupingSets):
+        return list(chain(*members))
     if isinstance(element, exp.Rollup):
-        chosen = [members[:size] for size in range(count, -1, -1)]
-    elif 2**count > MAX_SETS:
-        raise QuestionError(f"GROUP BY names more than {MAX_SETS} lists of keys.", "Ask for fewer of them.")
-    else:
-        chosen = [list(compress(members, mask)) for mask in product((True, False), repeat=count)]
-    return [list(chain(*keys)) for keys in chosen]
-
-
-def _keys_of(node: exp.Expr) -> list[exp.Expr]:
-    """Return the keys of ``(a, b)``, or the one key."""
-    if isinstance(node, exp.Tuple):
-        return list(node.expressions)
-    return [node.this] if isinstance(node, exp.Paren) else [node]
+        chosen = [members[:size] for size in range(len(members), -1, -1)]
+    else:  # of CUBE no more than show that there are too many
+        masks = islice(product((True, False), repeat=len(members)), MAX_SETS + 1)
+        chosen = [list(compress(members, mask)) for mask in masks]
+    # a member of ROLLUP and CUBE is one list of keys
+    return [[key for (keys,) in part for key in keys] for part in chosen]
 
 
 # Aggregates
@@ -446,22 +443,21 @@ def _check_candidates(argument: Expression, node: exp.Expr) -> None:
 
 
 class Grouped(Converter):
-    """Expressions over keys and aggregates; a subclass has the expressions for a key and for an aggregate."""
+    """Expressions over keys and aggregates; a subclass has the expression for an aggregate."""
 
-    def __init__(self, rows: Rows, keys: Sequence[Expression]) -> None:
+    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
         self.context = rows.context
         self.rows = rows
-        self.keys = list(keys)
+        self.named_keys = tuple(keys)
+        self.keys = list(dict(keys).values())
+        self.columns = [Column(name, key.type) for name, key in keys]
+        """The column of each key."""
         self.aliases: dict[str, exp.Expr] = {}
         self.aliases_first = False
         self.windows: Windows | None = None
         """The window functions and subqueries over answers, where they may stand."""
         self.results: dict[str, exp.Expr] = {}
         """The results before this one, by the names that the analyst gave them."""
-
-    @abstractmethod
-    def key(self, index: int) -> Expression:
-        """Return the expression for a key."""
 
     def convert(self, node: object) -> Expression:
         """Return an expression over keys and aggregates: the key that a node is, else node by node."""
@@ -471,7 +467,7 @@ class Grouped(Converter):
             return self.windows.value(node)
         if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
             alias = None
-            if self.aliases and isinstance(node, exp.Column) and not is_set(node.args.get("table")):
+            if self.aliases and isinstance(node, exp.Column) and not has(node, "table"):
                 alias = self.aliases.get(identifier(node.this).casefold())
             if alias is not None and self.aliases_first:
                 return self._result(node, alias)
@@ -482,7 +478,7 @@ class Grouped(Converter):
                     pass  # a part of it will say why
                 else:
                     if expression in self.keys:
-                        return self.key(self.keys.index(expression))
+                        return self.columns[self.keys.index(expression)]
                     if not columns_in(expression):
                         return expression
             if alias is not None:
@@ -530,8 +526,7 @@ class WithinUnit(Grouped):
     """
 
     def __init__(self, rows: Rows, keys: Sequence[Named], *, outside: bool = False) -> None:
-        super().__init__(rows, [expression for _, expression in keys])
-        self.named_keys = list(keys)
+        super().__init__(rows, keys)
         self.outside = outside
         self.empty = not keys and not rows.scope.private
         """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""
@@ -541,14 +536,9 @@ class WithinUnit(Grouped):
         self.narrowed: dict[str, Type] = {}
         """Types that HAVING narrowed."""
 
-    def key(self, index: int) -> Expression:
-        """Return the column that holds a key."""
-        name, expression = self.named_keys[index]
-        return Column(name, self.narrowed.get(name, expression.type))
-
     def aggregate(self, node: exp.Expr) -> Expression:
         """Return the column that holds an aggregate."""
-        if (sums := spread(node)) is not None:
+        if (sums := rewritten_aggregate(node, spread=True)) is not None:
             return self.convert(sums)
         is_arg = isinstance(node, exp.ArgMin | exp.ArgMax)
         exact = self._value_at_end(node) if is_arg else self._exact(node)
@@ -613,14 +603,14 @@ class WithinUnit(Grouped):
             self.context.grow()
             source = WithWindows(source=source, windows=tuple((name, window) for window, name in self.firsts.items()))
         aggregates = tuple((name, exact) for exact, name in self.aggregates.items())
-        return PerUnit(source=source, keys=tuple(self.named_keys), aggregates=aggregates)
+        return PerUnit(source=source, keys=self.named_keys, aggregates=aggregates)
 
 
 def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence[str] | None) -> Derived:
     """Return a subquery that groups by the unit."""
     rows = Rows(context, scope)
     items = projections(select)
-    distinct = is_set(select.args.get("distinct"))
+    distinct = has(select, "distinct")
     listed = [item.node for item in items] if distinct else single_set(select, items, rows)
     keys: list[Named] = []
     grouped_by_unit = not scope.private
@@ -663,6 +653,7 @@ def per_unit(select: exp.Select, scope: Scope, context: Context, names: Sequence
         context.grow()
         # HAVING narrows the ranges of aggregates, so results are converted once more
         grouped.narrowed = narrowed(columns(relation), condition)
+        grouped.columns = [Column(column.name, grouped.narrowed[column.name]) for column in grouped.columns]
         relation = Filter(source=relation, condition=condition)
         results = [(item.name, rows.unit(item.node) or grouped.convert(item.node)) for item in items]
     return projected(relation, results, context, names)

@@ -28,7 +28,7 @@ from hush.query.expressions import Call, Column, Expression, Literal, Op, column
 from hush.query.functions import all_of, call, constant
 from hush.query.relations import Join, JoinKind, Named, Project, Relation, UnionAll, columns
 from hush.query.schema import Schema, Table
-from hush.query.sql.allow_list import NO_WAY, column_name, identifier, is_set, only, shown
+from hush.query.sql.allow_list import NO_WAY, column_name, has, identifier, only, shown
 from hush.query.sql.expressions import Rows
 from hush.query.sql.names import Binding, Context, Partner, Scope, UnitName
 
@@ -92,16 +92,14 @@ def sorted_conditions(
 
 
 def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offered: Sequence[exp.Expr] = ()) -> Scope:
-    """Return two sources joined; ``offered`` are conditions of WHERE over both sources."""
+    """Return two sources joined; ``offered`` are conditions of WHERE over both sources, for a join without its own."""
     side, half = kind_of(join)
-    check_aliases(first, second)
+    aliases = {source.alias.casefold() for source in first.sources if source.alias}
+    for source in second.sources:
+        if source.alias and source.alias.casefold() in aliases:
+            raise QuestionError(f"Two sources in FROM are called '{source.alias}'.", "Give one another name with AS.")
     context.grow()
-    condition = condition_of(first, second, join, context)
-    if offered:
-        more = on(first, second, offered, context)
-        condition.on_unit |= more.on_unit
-        condition.equalities += more.equalities
-        condition.further += more.further
+    condition = on(first, second, offered, context) if offered else condition_of(first, second, join, context)
     if first.private and second.private:
         context.join_private()
         if not condition.on_unit:
@@ -125,9 +123,8 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
         second = _optional(second, context)
     if half is not None:
         return replace(first, relation=condition.relation(first.relation, second.relation, half))
-    relation: Relation
     if side == "FULL":
-        relation = _full(first, second, condition, context)
+        relation: Relation = _full(first, second, condition, context)
     elif side == "RIGHT":
         relation = condition.mirrored.relation(second.relation, first.relation, JoinKind.LEFT)
     else:
@@ -138,12 +135,12 @@ def joined(first: Scope, join: exp.Join, second: Scope, context: Context, offere
 
 def condition_of(first: Scope, second: Scope, join: exp.Join, context: Context) -> Condition:
     """Return the condition that a join states itself, by ON, USING or NATURAL."""
-    if is_set(join.args.get("using")):
+    if has(join, "using"):
         names = [identifier(node.this if isinstance(node, exp.Column) else node) for node in join.args["using"]]
         return _using(first, second, names, context)
     if _word(join, "method") == "NATURAL":
         return _using(first, second, _common_names(first, second, join), context)
-    return on(first, second, conjuncts(join.args["on"]), context) if is_set(join.args.get("on")) else Condition()
+    return on(first, second, conjuncts(join.args["on"]), context) if has(join, "on") else Condition()
 
 
 def beside(first: Scope, second: Scope, relation: Relation, condition: Condition, side: str) -> Scope:
@@ -187,14 +184,6 @@ def _full(first: Scope, second: Scope, condition: Condition, context: Context) -
     return UnionAll(sources=sources, columns=tuple((name, types[name]) for name, _ in both))
 
 
-def check_aliases(first: Scope, second: Scope) -> None:
-    """Refuse two sources of one name."""
-    aliases = {source.alias.casefold() for source in first.sources if source.alias}
-    for source in second.sources:
-        if source.alias and source.alias.casefold() in aliases:
-            raise QuestionError(f"Two sources in FROM are called '{source.alias}'.", "Give one another name with AS.")
-
-
 def _word(join: exp.Join, name: str) -> str:
     return str(join.args.get(name) or "").upper()
 
@@ -207,7 +196,7 @@ def is_cross(join: exp.Join) -> bool:
 def is_inner(join: exp.Join) -> bool:
     """Return whether a join is an inner or cross join without USING."""
     plain = not _word(join, "side") and not _word(join, "method") and _word(join, "kind") in {"", "INNER", "CROSS"}
-    return plain and not is_set(join.args.get("using"))
+    return plain and not has(join, "using")
 
 
 _HALVES = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}
@@ -227,7 +216,7 @@ def kind_of(join: exp.Join) -> tuple[str, JoinKind | None]:
         ways = {"ASOF": _ASOF, "": "Write JOIN or LEFT JOIN."}
         raise QuestionError(f"{called} is not supported.", ways.get(method, NO_WAY))
     only(join, "this", "on", "using", "side", "kind", "method")
-    conditions = sum(is_set(join.args.get(name)) for name in ("on", "using")) + (method == "NATURAL")
+    conditions = sum(has(join, name) for name in ("on", "using")) + (method == "NATURAL")
     if conditions > 1 or (conditions and kind == "CROSS"):
         raise QuestionError(f"A {called} has no further condition.", "Write JOIN … ON or JOIN … USING (…).")
     if kind != "CROSS" and not conditions:
@@ -238,30 +227,24 @@ def kind_of(join: exp.Join) -> tuple[str, JoinKind | None]:
     return ("" if kind in _HALVES else side), _HALVES.get(kind)
 
 
-def _units(scope: Scope) -> list[tuple[str, str]]:
-    """Return the aliases and the names under which a side has its unit."""
-    names = [(source.alias or "", *name) for source in scope.sources for name in source.names.values()]
-    return [(alias, name) for alias, name, binding in names if binding is UnitName.HERE]
-
-
 def _not_on_unit(first: Scope, second: Scope, join: exp.Join, condition: Condition, context: Context) -> QuestionError:
     """Return the refusal of a join of private tables without an equality of units, with a suggested equality.
 
     A pair of rows of two units would belong to both, so there would be no bound on what one unit changes.
     """
-    units = _units(first)
-    unit = units[0][1] if units else context.schema.unit
+    unit = next((name for _, name, binding in first.bindings() if binding is UnitName.HERE), context.schema.unit)
     if unit is None:
         return QuestionError(
             "Private tables in which every row is a unit cannot be joined: a pair of rows would belong to two units.",
             "Ask about them one by one, or join a public table.",
         )
-    linked: list[dict[tuple[str, str], str]] = []  # of each side its foreign keys, by the key that they stand for
-    for scope in (first, second):
-        names = [(source.alias, name, b) for source in scope.sources for name, b in source.names.values()]
-        linked.append({context.links[b]: f"{a or ''}.{n}".lstrip(".") for a, n, b in names if b in context.links})
-    shared = [target for target in linked[0] if target in linked[1]]
-    also = f" So does the foreign key: ON {linked[0][shared[0]]} = {linked[1][shared[0]]}." if shared else ""
+    links = context.links
+    mine, theirs = (  # of each side its foreign keys, by the key that they stand for
+        {links[b]: f"{source.alias or ''}.{name}".lstrip(".") for source, name, b in scope.bindings() if b in links}
+        for scope in (first, second)
+    )
+    shared = next((target for target in mine if target in theirs), None)
+    also = "" if shared is None else f" So does the foreign key: ON {mine[shared]} = {theirs[shared]}."
     # the unit alone would pair all rows of a unit with each other
     way = f"keep the condition and add the unit, USING ({unit}, …) or ON … AND a.{unit} = b.{unit}"
     return QuestionError(
@@ -279,10 +262,10 @@ def _common_names(first: Scope, second: Scope, join: exp.Join) -> list[str]:
     """
     mine, theirs = (
         {
-            key: name
-            for source in scope.sources
-            for key, (name, binding) in source.names.items()
-            if key not in source.hidden and (not isinstance(binding, UnitName) or key in source.stored)
+            name.casefold(): name
+            for source, name, binding in scope.bindings()
+            if name.casefold() not in source.hidden
+            and (not isinstance(binding, UnitName) or name.casefold() in source.stored)
         }
         for scope in (first, second)
     )
@@ -367,11 +350,9 @@ def chained(
     Each source is joined to those that a condition connects it with, private ones first: a public table that comes
     before would pair all its rows with all of another.
     """
-    for number, (item, join) in enumerate(zip(items[1:], joins, strict=True), start=1):
+    for join in joins:
         kind_of(join)
-        for earlier in items[:number]:
-            check_aliases(earlier, item)
-    by_join = [node for join in joins if is_set(join.args.get("on")) for node in conjuncts(join.args["on"])]
+    by_join = [node for join in joins if has(join, "on") for node in conjuncts(join.args["on"])]
     conditions = [(node, _sources_of(node, items)) for node in (*by_join, *where)]
     first = next((index for index, item in enumerate(items) if item.private), 0)
     scope, inside, waiting = items[first], {first}, [index for index in range(len(items)) if index != first]
@@ -434,19 +415,19 @@ def owners(column: tuple[str, str | None] | None, items: Sequence[Scope]) -> set
 
 def _optional(scope: Scope, context: Context) -> Scope:
     """Return the optional side of a join with a column in place of the unit: true, or NULL without a partner."""
-    if not _units(scope):
+    if not any(binding is UnitName.HERE for _, _, binding in scope.bindings()):
         return scope
     mark = Partner(context.fresh("partner"))
     own: list[Named] = [(name, Column(name, type_)) for name, type_ in columns(scope.relation).items()]
-    sources = []
-    for source in scope.sources:
-        names: dict[str, tuple[str, Binding]] = {}
-        for key, (name, binding) in source.names.items():
-            names[key] = (name, mark if isinstance(binding, UnitName) else binding)
-        sources.append(replace(source, names=names))
-    merged: dict[str, Binding] = {
-        name: mark if isinstance(binding, UnitName) else binding for name, binding in scope.merged.items()
-    }
+
+    def marked(binding: Binding) -> Binding:
+        return mark if isinstance(binding, UnitName) else binding
+
+    sources = [
+        replace(source, names={key: (name, marked(binding)) for key, (name, binding) in source.names.items()})
+        for source in scope.sources
+    ]
+    merged = {name: marked(binding) for name, binding in scope.merged.items()}
     relation = Project(source=scope.relation, columns=(*own, (mark, constant(True))))
     return replace(scope, relation=relation, sources=sources, merged=merged)
 
@@ -466,23 +447,20 @@ def with_plain_joins(tree: exp.Expr, schema: Schema) -> exp.Expr:
     tree = tree.copy()
     parts = {part.alias_or_name.casefold() for part in tree.find_all(exp.CTE)}
     tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
-    for select in list(tree.find_all(exp.Select)):
-        for join in select.args.get("joins") or []:
-            outer = _word(join, "side") == "LEFT" and not is_set(join.args.get("method"))
-            if outer and _ignores_unmatched(select, join, tables):
-                join.set("side", None)
+    for select in tree.find_all(exp.Select):
+        joins = select.args.get("joins") or []
+        if len(joins) == 1 and _ignores_unmatched(select, joins[0], tables):
+            joins[0].set("side", None)
     return tree
 
 
 def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Table]) -> bool:
     """Return whether a SELECT from a public table, LEFT JOIN a private one, ignores public rows without a partner."""
-    source = select.args.get("from_")
-    if source is None or len(select.args["joins"]) > 1:
-        return False
-    public, private = (
-        tables.get(n.name.casefold()) if isinstance(n, exp.Table) else None for n in (source.this, join.this)
-    )
+    sources = (select.args["from_"].this, join.this)
+    public, private = (tables.get(node.name.casefold()) if isinstance(node, exp.Table) else None for node in sources)
     if public is None or private is None or not public.public or private.public:
+        return False
+    if _word(join, "side") != "LEFT" or has(join, "method"):
         return False
     alias = join.alias_or_name.casefold()
     stored = {name.casefold() for name in (*private.columns, *([] if private.unit is None else [private.unit.column]))}
@@ -501,7 +479,7 @@ def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Tab
     # COUNT(*) would count a public row without a partner as one row
     if any(count.this is None or isinstance(count.this, exp.Star) for count in select.find_all(exp.Count)):
         return False
-    aggregates = [node for node in select.find_all(exp.AggFunc) if not isinstance(node.this, exp.Star)]
+    aggregates = list(select.find_all(exp.AggFunc))
     if not aggregates or select.find(exp.Filter, exp.Window):
         return False
     return all(

@@ -8,7 +8,7 @@ which it can be joined on, grouped by in a subquery and counted, and nothing els
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -25,8 +25,9 @@ from hush.query.parameters import Binder
 from hush.query.question import Question
 from hush.query.relations import Named, Project, Relation, private
 from hush.query.schema import Schema, Target
-from hush.query.sql.allow_list import identifier, is_set, shown
+from hush.query.sql.allow_list import has, identifier, shown
 from hush.query.sql.text import DEFAULT
+from hush.query.types import Type
 
 MAX_RELATIONS = 100
 MAX_PRIVATE_JOINS = 4
@@ -226,7 +227,7 @@ class Scope:
                     f"Column '{name}' has the type {stored}, which hush does not support.",
                     "Ask the owner to store it as a number, a text, a boolean, a date or a timestamp.",
                 )
-        spellings = self.spellings()
+        spellings = [spelling for _, spelling, _ in self.bindings()]
         hint = "Known are " + ", ".join(sorted(set(spellings))[:20]) + "." if spellings else ""
         if quoted and qualifier is None:
             hint = "A text is written in single quotes, as in x = 'text'; double quotes are for names."
@@ -238,9 +239,9 @@ class Scope:
             hint = did_you_mean(name, spellings, otherwise=hint)
         raise QuestionError(f"There is no column '{f'{qualifier}.{name}' if qualifier else name}' here.", hint)
 
-    def spellings(self) -> list[str]:
-        """Return all names of all sources, as they are spelled."""
-        return [spelling for source in self.sources for spelling, _ in source.names.values()]
+    def bindings(self) -> list[tuple[FromSource, str, Binding]]:
+        """Return all names of all sources, as they are spelled, each with its source and its binding."""
+        return [(source, name, binding) for source in self.sources for name, binding in source.names.values()]
 
     def _named(self, alias: str) -> FromSource:
         for source in self.sources:
@@ -271,6 +272,13 @@ def named_source(results: Sequence[tuple[str, Binding]], alias: str | None, rena
         raise QuestionError(f"Two columns of '{alias}' have one name.", "Give each its own.")
     units = frozenset(key for key, (_, binding) in bindings.items() if binding is UnitName.HERE)
     return FromSource(alias, bindings, stored=units)
+
+
+def check_kinds(types: Iterable[Type], what: str, hint: str) -> None:
+    """Refuse values of one column that are of several kinds, unless all are numbers."""
+    kinds = {type_.kind for type_ in types}
+    if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
+        raise QuestionError(f"{what} {' and '.join(sorted(kind.value for kind in kinds))}.", hint)
 
 
 def projected(
@@ -317,7 +325,7 @@ def check_qualifiers(schema: Schema, table: str, qualifiers: Sequence[str], text
 
 def qualifiers_of(node: exp.Expr) -> list[str]:
     """Return the catalogue and the schema before a table's name."""
-    return [identifier(node.args[slot]) for slot in ("catalog", "db") if is_set(node.args.get(slot))]
+    return [identifier(node.args[slot]) for slot in ("catalog", "db") if has(node, slot)]
 
 
 def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
@@ -326,7 +334,7 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
     tree = tree.copy()
-    catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if is_set(node.args.get("catalog"))]
+    catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if has(node, "catalog")]
     if len({identifier(node.args["catalog"]).casefold() for node in catalogued}) == 1:
         for node in catalogued:
             node.set("catalog", None)

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from operator import attrgetter, itemgetter
 
 from sqlglot import exp
@@ -35,19 +36,10 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op, columns_in
 from hush.query.functions import call, constant
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Named, Relation, Scan, scans, used
-from hush.query.schema import Schema
-from hush.query.sql.allow_list import (
-    STATEMENTS,
-    column_name,
-    identifier,
-    is_set,
-    only,
-    refuse,
-    shown,
-)
+from hush.query.relations import Named, Scan, used
+from hush.query.sql.allow_list import STATEMENTS, column_name, has, identifier, only, refuse, shown
 from hush.query.sql.answers import level, levels, row_keys, select_results
-from hush.query.sql.expressions import Converter, Rows, has_aggregate
+from hush.query.sql.expressions import Converter, Rows, has_aggregate, rewritten_aggregate
 from hush.query.sql.from_clause import (
     alias_of,
     check_select,
@@ -69,8 +61,8 @@ from hush.query.sql.group_by import (
     typed_aggregate,
 )
 from hush.query.sql.joins import Condition, beside, condition_of, conjuncts, is_cross, kind_of, on, owners
-from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, named_source
-from hush.query.sql.windows import Windows, direction, fold, spread
+from hush.query.sql.names import Answers, Context, FromSource, Parts, Scope, check_kinds, named_source
+from hush.query.sql.windows import Windows, direction, fold, ordered_by
 from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
@@ -86,88 +78,95 @@ def is_finished(node: object, context: Context, parts: Parts) -> bool:
     if isinstance(node, exp.Table):
         part = part_of(node, parts)
         return part is not None and is_finished(part.query, context, part.parts)
-    if not isinstance(node, exp.Query):
-        return False
-    return context.once("finished", node, lambda: _is_finished(node, context.trial(), parts))
+    return isinstance(node, exp.Query) and context.once("finished", node, lambda: _is_finished(node, context, parts))
 
 
 def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
     with contextlib.suppress(QuestionError):  # said where it is resolved
-        return _is_question(node, context, with_parts(node, context, parts))
+        context = context.trial()
+        parts = with_parts(node, context, parts)
+        if isinstance(node, exp.Subquery | exp.SetOperation):
+            return any(is_finished(query, context, parts) for query in (node.this, node.args.get("expression")))
+        if not isinstance(node, exp.Select):
+            return False
+        if _reads_answers(node, context, parts):
+            return True
+        if has(node, "group", "having") or any(map(has_aggregate, node.expressions)):
+            rows = Rows(context, from_clause(node, context, parts))
+            keys = chain(*grouping_sets(node, projections(node), rows))
+            # a key that is the unit, or belongs to one, makes it an aggregate within the unit
+            return rows.scope.private and not any(rows.unit(key) or context.is_link(rows.convert(key)) for key in keys)
     return False
-
-
-def _is_question(node: exp.Query, context: Context, parts: Parts) -> bool:
-    if isinstance(node, exp.Subquery):
-        return is_finished(node.this, context, parts)
-    if isinstance(node, exp.SetOperation):
-        return is_finished(node.this, context, parts) or is_finished(node.expression, context, parts)
-    if not isinstance(node, exp.Select):
-        return False
-    if _reads_answers(node, context, parts):
-        return True
-    grouped = is_set(node.args.get("group")) or is_set(node.args.get("having"))
-    if not grouped and not any(map(has_aggregate, node.expressions)):
-        return False
-    rows = Rows(context, from_clause(node, context, parts))
-    lists = grouping_sets(node, projections(node), rows)
-    # a key that is the unit, or belongs to one, makes it an aggregate within the unit
-    return rows.scope.private and not any(
-        rows.unit(key) or rows.context.is_link(rows.convert(key)) for keys in lists for key in keys
-    )
 
 
 def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
     """Return whether a SELECT reads answers, perhaps beside public tables, and no rows of units."""
-    clause, finished, others = select.args.get("from_"), False, []
-    for source in (clause, *(select.args.get("joins") or ())):
-        if source is not None and is_finished(source.this, context, parts):
-            finished = True
-        elif source is not None:
-            others.append(source.this)
-    if not finished or not others:
-        return finished
-
-    def private_sources() -> bool:
-        trial = context.trial()
-        return any(from_item(source, trial, parts).private for source in others)
-
-    return not context.once("reads private rows", select, private_sources)
+    clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
+    sources = [clause.this for clause in clauses if clause is not None]
+    others = [source for source in sources if not is_finished(source, context, parts)]
+    if not others or len(others) == len(sources):
+        return len(others) < len(sources)
+    trial = context.trial()
+    private = context.once("privacy", select, lambda: [from_item(source, trial, parts).private for source in others])
+    return not any(private)
 
 
 # SELECT
 
 
 def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
-    """Return the answers of a query that is, or is made of, finished questions."""
+    """Return the answers of a query that is, or is made of, finished questions.
+
+    Of a SELECT all clauses are read first, then applied in SQL's order.
+    """
+    parts = with_parts(node, context, parts)
     if isinstance(node, exp.Subquery):
         only(node, "this", "with_")
-        return answers_of(node.this, context, with_parts(node, context, parts))
+        return answers_of(node.this, context, parts)
     if isinstance(node, exp.SetOperation):
-        return _union(node, context, with_parts(node, context, parts))
+        return _union(node, context, parts)
     if not isinstance(node, exp.Select):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    return _answers_of_select(node, context, with_parts(node, context, parts))
-
-
-def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> Answers:
-    """Return the answers of one SELECT: all its clauses are read first, then applied in SQL's order."""
-    if not is_set(select.args.get("from_")):
-        select = _from_first(select)
+    select = node if has(node, "from_") else _from_first(node)
     over_answers, distinct = _reads_answers(select, context, parts), False
     if select.args.get("distinct") is not None:
         select, distinct = _without_distinct(select, over_answers=over_answers)
-    check_select(select, qualify=True)
+    check_select(select, "qualify", "windows")
     windows = Windows(select, context, parts)
+    items: Sequence[Projection]
     names: _OverRows | _Regrouping | _Released
     if over_answers:
-        source, items, names = _answers_read(select, context, parts, windows)
+        table, scope = _from_answers(select, context, parts)
+        values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
+        where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
+        if where is not None:
+            table = Qualified(source=values.beside(table), condition=where)
+        items, names = expanded(select, scope), _OverRows(context, scope, windows)
+        if has(select, "group", "having") or any(has_aggregate(item.node) for item in items):
+            names = _Regrouping(select, items, _OverRows(context, scope, None), windows)
     else:
-        items, names = _rows_read(select, context, parts, windows)
+        scope = from_clause(select, context, parts)
+        if not scope.private:
+            raise QuestionError(
+                "The question reads public tables only, which need no protection and are not answered here.",
+                "Read them directly, or join them with a private table.",
+            )
+        items = projections(select)
+        names = _Released(select, items, Rows(context, scope), windows)
     if len(items) > MAX_OUTPUTS:
         raise QuestionError(f"The question has {len(items)} results; the limit is {MAX_OUTPUTS}.")
+    # Clauses after the results may call them by their names. So may results: one over rows of units may name earlier
+    # ones, one over answers without GROUP BY any other.
+    aliases = {item.name.casefold(): item.node for item in items if item.named}
+    if isinstance(names, _OverRows):
+        names.aliases = aliases
     # reading an expression notes which aggregates and windows it asks for
-    outputs = _results(items, names)
+    outputs: list[Named] = []
+    for item in items:
+        outputs.append((item.name, names.convert(item.node)))
+        if item.named and isinstance(names, _Released):
+            names.results[item.name.casefold()] = item.node
+    names.aliases = aliases
     # a window in HAVING would read rows that HAVING itself chooses
     before = len(windows.made)
     having = names.condition_of(select, "having")
@@ -180,9 +179,7 @@ def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> An
     if isinstance(names, _Released):
         table = names.table(outputs, [having, qualify], order)
     elif isinstance(names, _Regrouping):
-        table = names.table(source)
-    else:
-        table = source
+        table = names.table(table)
     if windows.asked:
         table = windows.beside(table)
     if having is not None:
@@ -192,53 +189,6 @@ def _answers_of_select(select: exp.Select, context: Context, parts: Parts) -> An
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
     return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
-
-
-def _answers_read(
-    select: exp.Select, context: Context, parts: Parts, windows: Windows
-) -> tuple[AnswerTable, Sequence[Projection], _OverRows | _Regrouping]:
-    """Return the answers that FROM and WHERE leave, the results that are asked for, and what names mean in them."""
-    table, scope = _from_answers(select, context, parts)
-    values = Windows(select, context, parts)  # what WHERE asks for is beside the rows before they are grouped
-    where = _OverRows(context, scope, values, windowed=False).condition_of(select, "where")
-    if where is not None:
-        table = Qualified(source=values.beside(table), condition=where)
-    items = expanded(select, scope)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if grouped or any(has_aggregate(item.node) for item in items):
-        return table, items, _Regrouping(select, items, _OverRows(context, scope, None), windows)
-    return table, items, _OverRows(context, scope, windows)
-
-
-def _rows_read(
-    select: exp.Select, context: Context, parts: Parts, windows: Windows
-) -> tuple[Sequence[Projection], _Released]:
-    """Return the results that are asked for over rows of units, and what names mean in them."""
-    scope = from_clause(select, context, parts)
-    if not scope.private:
-        raise QuestionError(
-            "The question reads public tables only, which need no protection and are not answered here.",
-            "Read them directly, or join them with a private table.",
-        )
-    items = projections(select)
-    return items, _Released(select, items, Rows(context, scope), windows)
-
-
-def _results(items: Sequence[Projection], names: _OverRows | _Regrouping | _Released) -> list[Named]:
-    """Return the results; the clauses that are read after them may call them by their names.
-
-    A result over rows of units may name earlier ones, one over answers without GROUP BY any other.
-    """
-    aliases = {item.name.casefold(): item.node for item in items if item.named}
-    if isinstance(names, _OverRows):
-        names.aliases = aliases
-    outputs: list[Named] = []
-    for item in items:
-        outputs.append((item.name, names.convert(item.node)))
-        if item.named and isinstance(names, _Released):
-            names.results[item.name.casefold()] = item.node
-    names.aliases = aliases
-    return outputs
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -261,33 +211,17 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
 
     Of rows, ``SELECT DISTINCT a, b`` is ``SELECT a, b … GROUP BY a, b``: the keys that there are.
     """
-    distinct = select.args["distinct"]
-    if not isinstance(distinct, exp.Distinct):
-        raise refuse(distinct)
-    if is_set(distinct.args.get("on")):
+    if has(select.args["distinct"], "on"):
         if over_answers:
             raise QuestionError("DISTINCT ON is not supported.", "Write QUALIFY ROW_NUMBER() OVER (…) = 1.")
         return select, False  # `check_select` refuses it
     plain = select.copy()
     plain.set("distinct", None)
-    grouped = is_set(select.args.get("group")) or is_set(select.args.get("having"))
-    if over_answers or grouped or any(map(has_aggregate, select.expressions)):
+    if over_answers or has(select, "group", "having") or any(map(has_aggregate, select.expressions)):
         return plain, True
     ordinals = [exp.Literal.number(number) for number in range(1, len(select.expressions) + 1)]
     plain.set("group", exp.Group(expressions=ordinals))
     return plain, False
-
-
-def check_rows_as_units(relation: Relation, schema: Schema) -> None:
-    """Refuse to read a table twice in which every row is a unit: the two copies of a row would pass for two units."""
-    read: set[str] = set()
-    for scan in scans(relation):
-        if not scan.public and schema.tables[scan.table].unit is None and scan.table in read:
-            raise QuestionError(
-                f"Every row of {scan.table} is a unit, so the table can be read only once in a question.",
-                "Use FILTER or CASE instead of UNION ALL.",
-            )
-        read.add(scan.table)
 
 
 def _no_aggregate() -> QuestionError:
@@ -306,17 +240,16 @@ class _Released(Grouped):
     noisy = True
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
-        self._named_keys, self._sets = _keys(select, items, rows)
-        super().__init__(rows, [expression for _, expression in self._named_keys])
+        keys, self._sets = _keys(select, items, rows)
+        super().__init__(rows, keys)
         self.windows: Windows = windows
         self._aggregates: dict[Aggregate, Column] = {}
+        self.columns = [Column(self.context.fresh(name), key.type) for name, key in keys]
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
-        if self._sets is None:
-            self._columns = [Column(self.context.fresh(name), key.type) for name, key in self._named_keys]
-        else:
-            self._columns = [Column(self.context.fresh(name), key.type.or_null()) for name, key in self._named_keys]
-            self._grouping = [self.context.fresh("grouping") for _ in self.keys]
+        if self._sets is not None:
+            self.columns = [replace(column, type=column.type.or_null()) for column in self.columns]
+            self._grouping = [self.context.fresh("grouping") for _ in keys]
 
     def table(
         self, outputs: Sequence[Named], conditions: list[Expression | None], order: Sequence[Ordering]
@@ -328,8 +261,7 @@ class _Released(Grouped):
         """
         if not self._aggregates and not self.keys:
             raise _no_aggregate()
-        relation, columns = self.rows.scope.relation, [*self._columns, *self._aggregates.values()]
-        check_rows_as_units(relation, self.context.schema)
+        relation, columns = self.rows.scope.relation, [*self.columns, *self._aggregates.values()]
         expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
         for window in self.windows.made:
             expressions += window.expressions
@@ -340,16 +272,13 @@ class _Released(Grouped):
         question = Question(
             data=self.context.schema.data,
             relation=relation,
-            keys=tuple(self._named_keys),
+            keys=self.named_keys,
             aggregates=tuple(self._aggregates),
             outputs=(),
         )
         if self._sets is None:
             return level(question, columns, self.context)
         return levels(question, self._sets, columns, self._grouping, self.context)
-
-    def key(self, index: int) -> Expression:
-        return self._columns[index]
 
     def aggregate(self, node: exp.Expr) -> Expression:
         if isinstance(node, exp.Grouping | exp.GroupingId):
@@ -376,8 +305,7 @@ def _keys(
     select: exp.Select, items: Sequence[Projection], rows: Rows
 ) -> tuple[list[Named], tuple[tuple[int, ...], ...] | None]:
     """Return the keys of GROUP BY, named after their results, and for each grouping set the places of its keys."""
-    aggregated = any(has_aggregate(item.node) for item in items)
-    if select.args.get("group") is None and not aggregated and not select.args.get("having"):
+    if not has(select, "group", "having") and not any(has_aggregate(item.node) for item in items):
         for item in items:
             named = any(isinstance(child, exp.Column | exp.Anonymous) for child in item.node.walk())
             if named and not isinstance(item.node, exp.Query):
@@ -450,26 +378,19 @@ class _Regrouping(Grouped):
     """Expressions over keys and aggregates of answers."""
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
-        self._named: list[Named] = []
-        for node in single_set(select, items, rows):
-            expression = rows.convert(node)
-            if expression not in [earlier for _, earlier in self._named]:
-                self._named.append((rows.context.fresh("key"), expression))
-        super().__init__(rows, [expression for _, expression in self._named])
+        keys = dict.fromkeys(map(rows.convert, single_set(select, items, rows)))
+        super().__init__(rows, [(rows.context.fresh("key"), key) for key in keys])
         self.windows = windows
         self._folds: dict[Window, str] = {}
 
     def table(self, table: AnswerTable) -> Regrouped:
         """Return the groups of a table with all folds that were asked for."""
         folds = tuple((name, window) for window, name in self._folds.items())
-        return Regrouped(source=table, keys=tuple(self._named), folds=folds, whole=not self._named)
-
-    def key(self, index: int) -> Expression:
-        return Column(self._named[index][0], self.keys[index].type)
+        return Regrouped(source=table, keys=self.named_keys, folds=folds, whole=not self.keys)
 
     def aggregate(self, node: exp.Expr) -> Expression:
-        if (parts := spread(node)) is not None:
-            return self.convert(parts)
+        if (sums := rewritten_aggregate(node, spread=True)) is not None:
+            return self.convert(sums)
         kind, argument = fold(node, self.rows.convert)
         window = Window(kind=kind, argument=argument, partition=tuple(self.keys))
         return Column(self._folds.setdefault(window, self.context.fresh(kind)), window.type)
@@ -480,15 +401,8 @@ class _Regrouping(Grouped):
 
 def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _OverRows) -> tuple[Ordering, ...]:
     """Return ORDER BY; in it a number is a result, ALL every result in turn, and results are named before columns."""
-    clause = query.args.get("order")
-    if clause is None:
-        return ()
-    only(clause, "expressions")
     orderings = []
-    for node in clause.expressions:
-        if not isinstance(node, exp.Ordered):
-            raise refuse(node)
-        only(node, "this", "desc", "nulls_first")
+    for node in ordered_by(query.args.get("order")):
         target = node.this
         results: Sequence[Projection] = ()
         if isinstance(target, exp.Var) and str(target.this).upper() == "ALL":
@@ -532,8 +446,6 @@ def _from_answers(select: exp.Select, context: Context, parts: Parts) -> tuple[A
     table, source = answer_item(clause.this, context, parts)
     scope = Scope(scan_of(table), [source], settled=True)
     for join in select.args.get("joins") or ():
-        if not isinstance(join, exp.Join):
-            raise refuse(join)
         joined, source = answer_item(join.this, context, parts)
         second = Scope(scan_of(joined), [source])
         where = select.args.get("where")
@@ -660,10 +572,10 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
             "Join them on their keys: FROM (SELECT …) AS a JOIN (SELECT …) AS b ON a.key = b.key, or for what the "
             "second has not LEFT JOIN … WHERE b.key IS NULL.",
         )
-    once = is_set(query.args.get("distinct"))
+    once = has(query, "distinct")
     answers: list[Answers] = []
     for member in members_of(query):
-        keyed = isinstance(member, exp.Select) and not any(is_set(member.args.get(n)) for n in ("group", "distinct"))
+        keyed = isinstance(member, exp.Select) and not has(member, "group", "distinct")
         if once and keyed:  # SELECT a FROM … is the same as SELECT DISTINCT a FROM … in a UNION
             member = member.copy()  # noqa: PLW2901
             member.set("distinct", exp.Distinct())
@@ -674,7 +586,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
         columns = columns_of(union.table)
         outputs = [(label, column.column) for label, column in zip(labels, columns, strict=True)]
         union = select_results(union.table, outputs, (), (None, 0), context, distinct=True)
-    if any(is_set(query.args.get(name)) for name in ("order", "limit", "offset")):
+    if has(query, "order", "limit", "offset"):
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
         items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
@@ -694,14 +606,10 @@ def _stacked(answers: Sequence[Answers], context: Context) -> Answers:
     labels = [label for label, _ in answers[0].names]
     columns = []
     for label, *matching in zip(labels, *results, strict=True):
-        kinds = list(dict.fromkeys(column.type.kind for column in matching))
-        if len(kinds) > 1 and not all(kind.numeric for kind in kinds):
-            raise QuestionError(
-                f"In UNION ALL, {label} is {' here and '.join(sorted(kind.value for kind in kinds))} there.",
-                "Cast one of them.",
-            )
-        kind = kinds[0] if len(kinds) == 1 else Kind.DECIMAL
-        type_ = Type(kind, written=written_in(column.type for column in matching))
+        types = [column.type for column in matching]
+        check_kinds(types, f"The parts of UNION ALL disagree about '{label}':", "Cast it in one of them.")
+        kind = types[0].kind if all(type_.kind is types[0].kind for type_ in types) else Kind.DECIMAL
+        type_ = Type(kind, written=written_in(types))
         noise = any(column.noisy for column in matching)
         columns.append(AnswerColumnName(name=context.fresh(label), type=type_, noisy=noise))
     tables = []

@@ -45,7 +45,7 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import NO_WAY, column_name, identifier, is_set, only, refuse, shown
+from hush.query.sql.allow_list import NO_WAY, column_name, has, identifier, only, refuse, shown
 from hush.query.sql.answers import row_keys
 from hush.query.sql.expressions import Rows, has_aggregate
 from hush.query.sql.from_clause import check_select, derived, filtered, from_items, with_parts
@@ -268,8 +268,8 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
         rows = derived(query, context, scope.parts)
         inner = Scope(rows.relation, [named_source(rows.names, None)], parts=scope.parts)
     else:
-        check_select(query, distinct=True)
-        if any(is_set(query.args.get(clause)) for clause in ("having", "order", "limit", "offset")):
+        check_select(query, "distinct")
+        if has(query, "having", "order", "limit", "offset"):
             raise QuestionError(
                 f"ORDER BY, LIMIT and HAVING have no place here: {shown(query)}.",
                 "For HAVING compare the number itself: (SELECT COUNT(*) FROM … WHERE …) > 2. Without them it is "
@@ -289,7 +289,7 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
         inner = filtered(inner, own, context)
     for condition in outside:  # refuse a name that several of the tables around have
         for column in condition.find_all(exp.Column):
-            if isinstance(column.this, exp.Identifier) and not is_set(column.args.get("table")):
+            if isinstance(column.this, exp.Identifier) and not has(column, "table"):
                 scope.find(identifier(column.this))
     names = _BothNames(context, inner, scope)
     connection = sorted_conditions(

@@ -22,7 +22,7 @@ from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from hush.query.errors import QuestionError
-from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, called, children
+from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, called
 
 DEFAULT = "duckdb"
 DIALECTS = (DEFAULT, "bigquery", "snowflake", "postgres", "spark", "tsql")
@@ -76,16 +76,11 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
 
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
-    trees = _parse(text, _checked_tokens(text), DEFAULT, first_parameter)
+    trees = _parse(text, _checked_tokens(text, DEFAULT, first_parameter), DEFAULT)
     if len(trees) != 1 or trees[0] is None or isinstance(trees[0], (exp.Query, exp.DDL, exp.Command)):
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
     _checked_nodes(trees[0])
     return trees[0]
-
-
-def count_parameters(text: str) -> int:
-    """Return the number of ``?`` in a text."""
-    return sum(token.token_type is TokenType.PLACEHOLDER for token in _checked_tokens(text))
 
 
 def _with_quoted_names(text: str) -> str:
@@ -105,10 +100,11 @@ def _with_quoted_names(text: str) -> str:
     return "".join(characters)
 
 
-def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
-    """Return the tokens of a text within the limits; they bound the parser's time and recursion.
+def _checked_tokens(text: object, dialect: str = DEFAULT, first_parameter: int = 1) -> list[Token]:
+    """Return the tokens of a text within the limits, each ``?`` with its number as its text.
 
-    What is nested is counted by brackets and by signs and words that stand before an operand.
+    The limits bound the parser's time and recursion. What is nested is counted by brackets and by signs and words that
+    stand before an operand.
     """
     if not isinstance(text, str):
         raise QuestionError(f"A question is text; got {type(text).__name__}.")
@@ -130,6 +126,9 @@ def _checked_tokens(text: object, dialect: str = DEFAULT) -> list[Token]:
             depth += 1
         elif token.token_type in _CLOSE:
             depth = max(depth - 1, 0)
+        elif token.token_type is TokenType.PLACEHOLDER:
+            token.text = str(first_parameter)
+            first_parameter += 1
         if depth + prefixes > MAX_NESTING:
             raise QuestionError(f"The question is nested more than {MAX_NESTING} deep.", "Name its parts with WITH.")
     if joins > MAX_JOINS:
@@ -148,8 +147,6 @@ class _LimitedParser:
 
     JOINS_HAVE_EQUAL_PRECEDENCE = True  # a comma in FROM is a CROSS JOIN, and so told from a JOIN that lacks its ON
     steps_left = 0
-    numbers: dict[int, int]
-    """The number of each ``?``, by its token's id."""
     aside: list[exp.Kwarg]
     """Bounds of BigQuery that belong to the function which is being read."""
 
@@ -231,11 +228,6 @@ class _BigQueryParser(_LimitedParser):
         return None
 
 
-def _numbered(parser: _LimitedParser) -> exp.Placeholder:
-    """Return a ``?`` as ``$1``, ``$2``, …, by its place in the text."""
-    return exp.Placeholder(this=str(parser.numbers[id(parser._tokens[parser._index - 1])]))  # noqa: SLF001 - of one module
-
-
 @cache
 def _parser(dialect: str) -> type[Any]:
     """Return the parser of a dialect, with a limit of steps."""
@@ -244,17 +236,17 @@ def _parser(dialect: str) -> type[Any]:
     if dialect == DEFAULT:
         functions["DECODE"] = lambda arguments: exp.DecodeCase(expressions=arguments)
         ranges[TokenType.TILDE] = binary_range_parser(exp.RegexpFullMatch)
-    placeholders = {**parser.PLACEHOLDER_PARSERS, TokenType.PLACEHOLDER: _numbered}
+    # a token of ? has its number as its text
+    numbered = {TokenType.PLACEHOLDER: lambda parser: exp.Placeholder(this=parser._prev.text)}  # noqa: SLF001
+    placeholders = {**parser.PLACEHOLDER_PARSERS, **numbered}
     tables = {"FUNCTIONS": functions, "RANGE_PARSERS": ranges, "PLACEHOLDER_PARSERS": placeholders}
     limited = _BigQueryParser if dialect == "bigquery" else _LimitedParser
     return type(f"_{dialect.title()}Parser", (limited, parser), tables)
 
 
-def _parse(text: str, tokens: list[Token], dialect: str, first_parameter: int = 1) -> list[exp.Expr | None]:
+def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None]:
     with _parser_errors():
         parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
-        marks = [id(token) for token in tokens if token.token_type is TokenType.PLACEHOLDER]
-        parser.numbers = {mark: number for number, mark in enumerate(marks, first_parameter)}
         parser.aside = []
         parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
         return list(parser.parse(tokens, text))
@@ -278,7 +270,7 @@ def _checked_nodes(tree: exp.Expr) -> list[exp.Expr]:
             raise QuestionError(f"{called(node)} has more arguments than are understood.", "Leave some out.")
         if isinstance(node, exp.National | exp.All | exp.Any):
             unusual.append(node)
-        stack += zip(children(node), repeat(depth + 1), strict=False)
+        stack += zip(node.iter_expressions(), repeat(depth + 1), strict=False)
     return unusual
 
 

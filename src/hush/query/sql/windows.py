@@ -11,7 +11,7 @@ units, and are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -20,11 +20,11 @@ from sqlglot import exp
 from hush.query.answers.tree import RANKS, AnswerTable, Computed, Matched, Window, columns_of, within_limit
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression
-from hush.query.question import AggregateKind, Ordering
+from hush.query.question import Ordering
 from hush.query.relations import ExactKind, Frame, OwnWindow, RowOrder, WindowKind, WithWindows, exact_type
-from hush.query.sql.allow_list import identifier, is_set, only, refuse, shown
+from hush.query.sql.allow_list import has, identifier, is_set, only, shown
 from hush.query.sql.dialects import meaning_by_type
-from hush.query.sql.expressions import Rows, put_into, record_of, rewritten_aggregate
+from hush.query.sql.expressions import Rows, rewritten_aggregate
 from hush.query.sql.names import Context, Parts, Scope
 from hush.query.types import Kind, Type
 
@@ -40,25 +40,24 @@ _MAX_NUMBER = 10**6
 # Clauses, which are the same over answers and over rows
 
 
-def named_windows(select: exp.Select) -> dict[str, exp.Window]:
-    """Return the windows that ``WINDOW w AS (…)`` names."""
-    windows: dict[str, exp.Window] = {}
-    for node in select.args.get("windows") or ():
-        if not isinstance(node, exp.Window):
-            raise refuse(node)
-        windows[identifier(node.this).casefold()] = node
-    return windows
+def ordered_by(clause: exp.Expr | None) -> list[exp.Ordered]:
+    """Return the items of ORDER BY; none where there is no such clause."""
+    if clause is None:
+        return []
+    only(clause, "expressions")
+    for ordered in clause.expressions:
+        only(ordered, "this", "desc", "nulls_first")
+    return list(clause.expressions)
 
 
-def _clauses(
-    node: exp.Window, windows: Mapping[str, exp.Window]
-) -> tuple[list[exp.Expr], list[exp.Ordered], exp.Expr | None]:
-    """Return PARTITION BY, ORDER BY and the frame; those of a named window come first."""
+def _clauses(node: exp.Window, select: exp.Select) -> tuple[list[exp.Expr], list[exp.Ordered], exp.Expr | None]:
+    """Return PARTITION BY, ORDER BY and the frame; those of a window that the SELECT names come first."""
     only(node, "this", "partition_by", "order", "spec", "alias", "over")
     partition = list(node.args.get("partition_by") or ())
     order, spec = node.args.get("order"), node.args.get("spec")
-    if is_set(node.args.get("alias")):
+    if has(node, "alias"):
         name = identifier(node.args["alias"])
+        windows = {identifier(window.this).casefold(): window for window in select.args.get("windows") or ()}
         named = windows.get(name.casefold())
         if named is None:
             raise QuestionError(f"There is no window '{name}'.", "Name it: WINDOW w AS (ORDER BY …).")
@@ -67,14 +66,7 @@ def _clauses(
             raise QuestionError(f"{shown(node)} says again what the window '{name}' says.", "Write one of them.")
         partition = list(named.args.get("partition_by") or ())
         order, spec = order or named.args.get("order"), spec or named.args.get("spec")
-    if order is None:
-        return partition, [], spec
-    only(order, "expressions")
-    for ordered in order.expressions:
-        if not isinstance(ordered, exp.Ordered):
-            raise refuse(ordered)
-        only(ordered, "this", "desc", "nulls_first")
-    return partition, order.expressions, spec
+    return partition, ordered_by(order), spec
 
 
 def _frame(spec: exp.Expr, *, ordered: bool) -> Frame | None:
@@ -145,19 +137,6 @@ def unfiltered(node: exp.Expr) -> exp.Expr:
     return plain
 
 
-_SPREAD = {
-    AggregateKind.VARIANCE: "(GREATEST(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x), 0) / (COUNT(x) - 1))",
-    AggregateKind.VARIANCE_POPULATION: "(GREATEST(AVG(x * x) - AVG(x) * AVG(x), 0))",
-}
-
-
-def spread(node: exp.Expr) -> exp.Expr | None:
-    """Return a variance as a function of sums; None for other aggregates."""
-    record = record_of(node)
-    definition = None if record is None or record.kind is None else _SPREAD.get(record.kind)
-    return None if definition is None else put_into(definition, ["x"], node)
-
-
 # Over answers
 
 
@@ -192,30 +171,26 @@ class Windows:
 
     def column(self, node: exp.Window, convert: Convert) -> Expression:
         """Return the column that a window function becomes."""
-        if (sums := rewritten_aggregate(node) or spread(node)) is not None:
+        if (sums := rewritten_aggregate(node, spread=True)) is not None:
             return convert(sums)
         if any(inner is not node for inner in node.find_all(exp.Window)):
             raise QuestionError(f"A window function stands inside another: {shown(node)}.", "Use two SELECTs.")
-        window = self._window(node, convert)
-        name = self.made.get(window) or self.context.fresh("window")
-        self.made[window] = name
-        return meaning_by_type(node, Column(name, window.type), self.context.dialect)
-
-    def _window(self, node: exp.Window, convert: Convert) -> Window:
-        partition, order, spec = _clauses(node, named_windows(self.select))
+        partition, order, spec = _clauses(node, self.select)
         by = tuple(map(convert, partition))
-        name, argument, number = _called(node.this, convert, _MAX_NUMBER)
+        kind, argument, number = _called(node.this, convert, _MAX_NUMBER)
         orders = tuple(Ordering(by=convert(ordered.this), **direction(ordered)) for ordered in order)
-        if not orders and name in {"ntile", "row_number", "lag", "lead"}:
+        if not orders and kind in {"ntile", "row_number", "lag", "lead"}:
             raise QuestionError(f"{shown(node)} needs an order.", "Write OVER (ORDER BY …).")
-        if spec is not None and name in {"lag", "lead", *RANKS}:
+        if spec is not None and kind in {"lag", "lead", *RANKS}:
             raise QuestionError(f"{shown(node)} takes no frame.", "Leave ROWS or RANGE out.")
-        if name == "count_distinct" and (orders or spec is not None):
+        if kind == "count_distinct" and (orders or spec is not None):
             raise QuestionError(
                 f"{shown(node)} counts distinct values of a whole partition alone.", "Leave ORDER BY and the frame out."
             )
         frame = None if spec is None else _frame(spec, ordered=bool(orders))
-        return Window(kind=name, argument=argument, partition=by, order=orders, frame=frame, number=number)
+        window = Window(kind=kind, argument=argument, partition=by, order=orders, frame=frame, number=number)
+        self.made[window] = name = self.made.get(window) or self.context.fresh("window")
+        return meaning_by_type(node, Column(name, window.type), self.context.dialect)
 
 
 def _called(call: exp.Expr, convert: Convert, furthest: int, hint: str = "") -> tuple[str, Expression | None, int]:
@@ -270,17 +245,16 @@ _POSITION = Type(Kind.INTEGER, nullable=False, lower=Fraction(1), step=Fraction(
 class RowsWithWindows(Rows):
     """Expressions over rows, in which windows may stand."""
 
-    def __init__(self, context: Context, scope: Scope, named: Mapping[str, exp.Window]) -> None:
+    def __init__(self, context: Context, scope: Scope, select: exp.Select) -> None:
         super().__init__(context, scope)
         self.windows: dict[OwnWindow, str] = {}
-        self._named = named
+        self._select = select
 
     def convert(self, node: object) -> Expression:
         """Return a SQL expression as a tree of ours; a window becomes a column of the relation below."""
         if isinstance(node, exp.Window):
             window = self._window(node)
-            name = self.windows.get(window) or self.context.fresh("window")
-            self.windows[window] = name
+            self.windows[window] = name = self.windows.get(window) or self.context.fresh("window")
             return meaning_by_type(node, Column(name, window.type), self.context.dialect)
         return super().convert(node)
 
@@ -291,7 +265,7 @@ class RowsWithWindows(Rows):
         return WithWindows(source=self.scope.relation, windows=windows)
 
     def _window(self, node: exp.Window) -> OwnWindow:
-        partition, order, spec = _clauses(node, self._named)
+        partition, order, spec = _clauses(node, self._select)
         plain = Rows(self.context, replace(self.scope, settled=True))
         keys = [key for key in partition if plain.unit(key) is None]
         by = tuple(plain.convert(key) for key in keys)

@@ -144,7 +144,7 @@ async def change(visit: Visit) -> Response:
         await visit.with_curator(lambda curator: streams.own(curator, name).stop())
     else:
         await visit.at_work(
-            form["request"] or None, lambda curator, _: streams.own(curator, name).advance(through, parts=1)
+            form["request"] or None, lambda curator, _: streams.own(curator, name).advance_part(through)
         )
     return RedirectResponse(f"/streams/{quote(name, safe='')}", 303)
 
