@@ -112,11 +112,6 @@ class GroupColumns:
         pairs = zip(self.exact, question.aggregates, strict=True)
         self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
-    @property
-    def outputs(self) -> list[Expression]:
-        """The question's outputs."""
-        return [expression for _, expression in self.plan.question.outputs]
-
     def values(self, expression: Expression) -> Sequence[Any]:
         """Return the values of an output."""
         expression = self.evaluated.get(expression, expression)
