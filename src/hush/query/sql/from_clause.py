@@ -568,10 +568,8 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
         )
         if months and moment.day > 28:
             raise QuestionError("A series of months begins before the 29th.", "Begin at the first of a month.")
-        while moment < end or (moment == end and not exclusive):
+        while (moment < end or (moment == end and not exclusive)) and len(values) <= MAX_ROWS:
             values.append(moment)
-            if len(values) > MAX_ROWS:
-                break
             years, month = divmod(moment.month - 1 + months, 12)
             if moment.year + years > dt.MAXYEAR:
                 break
