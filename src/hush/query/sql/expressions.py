@@ -450,8 +450,6 @@ def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
 def _column(to: Converter, node: exp.Column) -> Expression:
     if isinstance(node.this, exp.Star):
         raise refuse(node.this)
-    if has(node, "db", "catalog"):
-        raise QuestionError(f"Only table.column can be named; got {shown(node)}.")
     only(node, "this", "table")
     return to.column(node)
 
