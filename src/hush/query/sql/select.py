@@ -188,7 +188,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
-    return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
+    return select_results(table, outputs, context, order=order, limit=limit, offset=offset or 0, distinct=distinct)
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -582,7 +582,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
     if once:
         columns = columns_of(union.table)
         outputs = [(label, column.column) for label, column in zip(labels, columns, strict=True)]
-        union = select_results(union.table, outputs, (), (None, 0), context, distinct=True)
+        union = select_results(union.table, outputs, context, distinct=True)
     if has(query, "order", "limit", "offset"):
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
