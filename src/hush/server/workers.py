@@ -57,13 +57,12 @@ def check_address(host: str, *, certificate: str | None, behind_proxy: str | Non
         )
 
 
-def first_link(settings: ServiceSettings, name: str = "owner", roles: tuple[Role, ...] = (Role.OWNER,)) -> str | None:
+def first_link(settings: ServiceSettings, name: str, roles: tuple[Role, ...]) -> str | None:
     """Return the secret of a link for the first owner; None if there is an owner already who can sign in."""
     with closing(People(settings.people)) as people:
-        accounts = people.names()
-        if any(Role.OWNER in account_roles for account_roles in accounts.values()) and people.can_sign_in():
+        if people.can_sign_in():
             return None
-        if name not in accounts:
+        if name not in people.names():
             people.add(name, roles=roles)
         return people.make_link(name)
 
