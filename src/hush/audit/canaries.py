@@ -120,12 +120,11 @@ def one_run(
     guesses[order[m // 2 :]] = True
     hits = (guesses == coins)[order]
     right = int(hits.sum())
-    tried = []
+    loss = 0.0
     for share in _SHARES:  # half of the level is theirs, the other half is the trade-off curve's
         surest = max(m // share // 2, 1)
-        tried.append((2 * surest, int(hits[:surest].sum() + hits[-surest:].sum())))
-    part = alpha / 2 / len(_SHARES)
-    loss = max(_epsilon_bound(m, r, v, points[0][1], part) for r, v in tried)
+        guessed = int(hits[:surest].sum() + hits[-surest:].sum())
+        loss = max(loss, _epsilon_bound(m, 2 * surest, guessed, points[0][1], alpha / 2 / len(_SHARES)))
     normal = NormalDist()
     if independent:
         often = lower_bound(right, m, miss=alpha / 2)

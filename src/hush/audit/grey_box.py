@@ -17,8 +17,9 @@ primitives: whether their law is right, a black-box audit says.
 >>> import hush
 >>> def mean(rows):
 ...     return hush.Laplace(sensitivity=1, epsilon=1).release(sum(rows)) / max(len(rows), 1)
->>> sorted({finding.kind for finding in replay(mean, epsilon=1, schema=(0, 5)).findings})
-['around the noise', 'late', 'sensitivity']
+>>> replayed = replay(mean, epsilon=1, schema=(0, 5))
+>>> isinstance(replayed, Replayed), sorted({finding.kind for finding in replayed.findings})
+(True, ['around the noise', 'late', 'sensitivity'])
 """
 
 from __future__ import annotations
@@ -79,11 +80,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Replayed(ToldInLines):
-    """The findings of a replay.
-
-    >>> Replayed(name="mean", findings=(), draws=1, pairs=3)
-    mean: replay shows no violation (3 pairs, 1 draws recorded at most)
-    """
+    """The findings of a replay."""
 
     name: str
     findings: tuple[Finding, ...]

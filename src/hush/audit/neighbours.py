@@ -5,8 +5,8 @@ numbers or texts, or a mapping from column to these for rows that are mappings. 
 rows of one unit, else in one row. Pairs of the catalogue come with the name of what they try.
 
 >>> pair = hostile((0, 10))[0]
->>> pair.name, pair.left, pair.right
-('one row or none, upper end', [10], [])
+>>> pair == NeighbourPair("one row or none, upper end", [10], [])
+True
 >>> len(hostile({"age": (0, 120), "sex": ["f", "m"]}, unit="who")) > 20
 True
 """
@@ -32,11 +32,7 @@ _HEAVY = 50
 
 @dataclass(slots=True)
 class NeighbourPair:
-    """Two neighbouring data sets, and the fault that they try to show.
-
-    >>> NeighbourPair("a new row", [1, 2], [1]).left
-    [1, 2]
-    """
+    """Two neighbouring data sets, and the fault that they try to show."""
 
     name: str
     left: Any

@@ -350,8 +350,7 @@ class Runs:
             os.dup2(nothing, stream)
         for module in {"random", "numpy.random"} & sys.modules.keys():  # not the numbers that its predecessor had
             sys.modules[module].seed(int.from_bytes(os.urandom(4)))
-        # Elsewhere than on Linux the machine's own limits hold.
-        with contextlib.suppress(ImportError, OSError, ValueError):
+        with contextlib.suppress(ImportError, OSError, ValueError):  # elsewhere than on Linux the machine's limits hold
             import resource
 
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])

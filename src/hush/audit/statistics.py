@@ -36,6 +36,7 @@ has mean 1, so the product exceeds 1/α with probability at most α, whenever on
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -132,18 +133,15 @@ class Fortune:
         point: tuple[float, float],
     ) -> None:
         """Stake on pairs of runs, whether each fell into the event; p and q are guesses from *earlier* runs."""
-        guess, other = np.float64(p), np.float64(q)
         epsilon, delta = np.float64(point[0]), np.float64(point[1])
-        share = float(stake(guess, other, epsilon, delta))
+        share = float(stake(np.float64(p), np.float64(q), epsilon, delta))
         path = self.log + np.cumsum(np.log1p(share * (ours - np.exp(epsilon) * theirs - delta)))
         self.log = float(path[-1])
         self.best = max(self.best, float(path.max()))  # Ville: the largest fortune on the way counts
-        shares = stake(np.full(len(GRID), guess), np.full(len(GRID), other), GRID, self.delta)
-        factor = np.exp(GRID)
-        for x in (0, 1):
-            for y in (0, 1):
-                times = int(np.count_nonzero((ours == x) & (theirs == y)))
-                self._grid += times * np.log1p(shares * (x - factor * y - self.delta))
+        shares = stake(np.full(len(GRID), p), np.full(len(GRID), q), GRID, self.delta)
+        for x, y in itertools.product((0, 1), repeat=2):
+            times = int(np.count_nonzero((ours == x) & (theirs == y)))
+            self._grid += times * np.log1p(shares * (x - np.exp(GRID) * y - self.delta))
         # Only after each batch: Ville's inequality holds for any moments one looks at, and counts tell no order.
         np.maximum(self._grid_best, self._grid, out=self._grid_best)
 

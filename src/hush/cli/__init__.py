@@ -70,9 +70,7 @@ def _version(wanted: bool) -> None:
 
 
 def _root(
-    _version: Annotated[
-        bool, Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
-    ] = False,
+    _version: Annotated[bool, Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Answer questions about protected data, and account for the privacy that the answers cost."""
 

@@ -23,9 +23,7 @@ def account(
     file: Annotated[str, Argument(metavar="FILE", help="JSON with a list of mechanisms; - for standard input.")],
     delta: Annotated[str | None, Option(help="Give ε at this δ.", metavar="δ")] = None,
     epsilon: Annotated[str | None, Option(help="Give δ at this ε.", metavar="ε")] = None,
-    chart: Annotated[
-        Path | None, Option(help="Save a chart of the theorems (.svg, .png, .html); needs --delta.")
-    ] = None,
+    chart: Annotated[Path | None, Option(help="Chart of the theorems (.svg, .png, .html), at --delta.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Account for a list of mechanisms: ε at a δ, or δ at an ε, certified from both sides.

@@ -29,9 +29,7 @@ def ask(
     terms: QuestionOrder,
     asker: AskerOptions,
     file: FileOption = None,
-    dummy: Annotated[
-        bool, Option("--dummy", help="Try it on made-up rows: free, and no answer about anybody.")
-    ] = False,
+    dummy: Annotated[bool, Option("--dummy", help="Try it on made-up rows: free.")] = False,
     chart: Annotated[Path | None, Option(metavar="FILE", help="Save a chart (.svg, .png, .html).")] = None,
     output: Annotated[Path | None, Option(metavar="FILE", help="Save the answer (.csv, .json, .parquet).")] = None,
     format_: FormatOption = None,

@@ -37,12 +37,8 @@ def audit(
     bounds: Annotated[str, Option(metavar="LOWER,UPPER", help="The range of made-up numbers.")] = "0,1",
     values: Annotated[str | None, Option(metavar="A,B,…", help="Made-up rows are these words.")] = None,
     command: Annotated[str | None, Option(metavar="PROGRAM", help="A program; {rows} is its CSV file.")] = None,
-    replayed: Annotated[
-        str | None, Option("--replay", metavar="FILE[:NAME]", help="Record and replay release(rows) of a file.")
-    ] = None,
-    once: Annotated[
-        str | None, Option("--one-run", metavar="FILE[:NAME]", help="Run train(coins) of a file once.")
-    ] = None,
+    replayed: Annotated[str | None, Option("--replay", metavar="FILE[:NAME]", help="Replay its release(rows).")] = None,
+    once: Annotated[str | None, Option("--one-run", metavar="FILE[:NAME]", help="Run its train(coins) once.")] = None,
     canaries: Annotated[int, Option(help="How many canaries one run has.")] = 1000,
     independent: Annotated[bool, Option("--independent", help="Canaries share no noise: see docs.")] = False,
     catalogue: Annotated[bool, Option("--catalogue", help="Audit the catalogue of broken mechanisms.")] = False,
@@ -100,31 +96,26 @@ def audit(
 
         with working("running once", quiet=as_json):
             single = one_run(
-                _from_file(once, "train"), canaries=canaries, epsilon=epsilon, delta=delta, level=level,
+                _loaded(once, "train"), canaries=canaries, epsilon=epsilon, delta=delta, level=level,
                 independent=independent,
             )  # fmt: skip
         return _tell(single, as_json=as_json)
     from hush.audit.neighbours import read_pairs
 
     pairs = None if rows is None else read_pairs(rows)
-    claim: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "neighbours": neighbours,
-        "schema": _schema(bounds, values),
-    }
-    claim |= {"pairs": pairs, "name": replayed or command or target}
+    claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours}
+    claim |= {"schema": _schema(bounds, values), "pairs": pairs, "name": replayed or command or target}
     if replayed is not None:
         from hush.audit.grey_box import replay
 
         with working("replaying", quiet=as_json):
-            found = replay(_from_file(replayed, "release"), **claim)
+            found = replay(_loaded(replayed, "release"), **claim)
         return _tell(found, as_json=as_json)
     with working("auditing", quiet=as_json) as told, TemporaryDirectory(prefix="hush-audit-") as folder:
         if command is not None:
             function = program(_words(command), Path(folder, "rows.csv"), limit=float(limit))
         else:
-            function = _function(target or "")
+            function = _loaded(target or "")
         report = look_for_violations(
             function, **claim, seconds=seconds, limit=limit, level=level, timing=timing, progress=told
         )
@@ -161,28 +152,17 @@ def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any]
     return sum(bool(report["violation"]) for report in reports)
 
 
-def _from_file(place: str, name: str) -> Any:
-    """Return a function of a Python file, FILE or FILE:NAME."""
+def _loaded(place: str, name: str = "") -> Any:
+    """Return a function: FILE[:NAME] of a Python file, or MODULE:FUNCTION, also from the working directory."""
     path, _, given = place.partition(":")
-    if not Path(path).is_file():
-        raise InvalidValueError("FILE", got=path, allowed="a Python file")
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    function = run_path(path).get(given or name)
-    if not callable(function):
-        raise InvalidValueError("FILE", got=place, allowed=f"a file with a function {given or name}")
-    return function
-
-
-def _function(target: str) -> Any:
-    """Import module:function, also from the working directory."""
-    sys.path.insert(0, str(Path.cwd()))
+    allowed = f"a function such as mylib:noisy_mean, or a Python file with a function {given or name}"
+    sys.path[:0] = [str(Path(path).resolve().parent), str(Path.cwd())]
     try:
-        function = resolve_name(target)
+        function = run_path(path).get(given or name) if Path(path).is_file() else resolve_name(place)
     except (ImportError, AttributeError, ValueError) as error:
-        allowed = "a function that can be imported, such as mylib:noisy_mean"
-        raise InvalidValueError("TARGET", got=target, allowed=allowed, hint=f"{error}.") from None
+        raise InvalidValueError("TARGET", got=place, allowed=allowed, hint=f"{error}.") from None
     if not callable(function):
-        raise InvalidValueError("TARGET", got=target, allowed="a function of rows")
+        raise InvalidValueError("TARGET", got=place, allowed=allowed)
     return function
 
 

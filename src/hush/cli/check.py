@@ -20,23 +20,18 @@ engine = typer.Typer(help="What the role in a database may do.", no_args_is_help
 @spread
 def check(
     options: PolicyOptions,
-    rows: Annotated[
-        bool, Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
-    ] = False,
+    rows: Annotated[bool, Option("--rows", help="Count what cannot be read: for the owner alone.")] = False,
 ) -> int:
     """Check the policy against the schemas of its files, and report every mistake at once; without one, show what an
     analyst will see. Reads no rows, spends nothing.
 
-    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them: a
-    line with too few or too many fields, a character that the encoding does not have, a cell that is no number. Such
-    rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with what
-    to write instead: a format of dates, a decimal mark, an encoding, a separator. THESE NUMBERS ARE EXACT, so they are
-    facts about people: they are for the owner of the rows, are printed here and kept nowhere, and must not be shown to
-    an analyst.
+    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them.
+    Such rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with
+    what to write instead. THESE NUMBERS ARE EXACT, so they are facts about people: they are for the owner of the rows,
+    are printed here and kept nowhere, and must not be shown to an analyst.
 
     Examples:
 
-        hush check
         hush check --policy clinic.toml --json
         hush check --rows
     """
@@ -119,7 +114,6 @@ def tables(
 
         hush tables
         hush tables visits --as alice
-        hush tables --json
     """
     from hush.query.errors import did_you_mean
 
@@ -137,10 +131,9 @@ def check_role(options: PolicyOptions) -> int:
     """Check the role that hush has in the databases of a policy: it must be able to read the columns that the policy
     names, and nothing else. Prints missing rights, superfluous rights, and the statements that make the right role.
 
-    Examples:
+    Example:
 
-        hush engine check
-        hush engine check --policy clinic.toml --json
+        hush engine check --policy clinic.toml
 
     Exit status: 0 the role can read what it must and nothing else, 2 otherwise.
     """

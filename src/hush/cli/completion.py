@@ -31,9 +31,7 @@ class Shell(StrEnum):
 
 def completion(
     shell: Annotated[Shell, Argument(metavar="bash|zsh|fish", help="Which shell.")],
-    put_in_place: Annotated[
-        bool, Option("--install", help="Put the script where the shell finds it; changes its start-up file.")
-    ] = False,
+    put_in_place: Annotated[bool, Option("--install", help="Install it; changes the start-up file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Let your shell complete commands, options and names of analysts when you press Tab.

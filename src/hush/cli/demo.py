@@ -108,9 +108,9 @@ TOUR = [
     ),
     ("The median cost of the old", "SELECT MEDIAN(cost) AS median_cost FROM visits WHERE age >= 65", "0.2"),
 ]
-VICTIM = 711
+VICTIM = 739
+"""A patient who was treated for HIV; the rows are always the same."""
 _EXACT = "SELECT COUNT(*) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id <> $left_out"
-_FIRST = "SELECT MIN(patient_id) FROM read_parquet($visits) WHERE disease = 'HIV' AND patient_id >= $first"
 _PRIVATE = "SELECT COUNT(*) AS n FROM visits WHERE disease = 'HIV'"
 
 
@@ -122,15 +122,9 @@ class Tour(StrEnum):
 
 
 def demo(
-    tour: Annotated[
-        Tour, Argument(metavar="[TOUR]", help="hospital, or distributed: counting without a trusted curator.")
-    ] = Tour.HOSPITAL,
-    folder: Annotated[
-        Path | None, Option(metavar="FOLDER", help="Where to put the files; else they are deleted at the end.")
-    ] = None,
-    engine: Annotated[
-        str, Option(metavar="ADDRESS", help="Where the rows are added up: duckdb, or Spark's local[*] or sc://….")
-    ] = "duckdb",
+    tour: Annotated[Tour, Argument(metavar="[TOUR]", help="hospital, or distributed.")] = Tour.HOSPITAL,
+    folder: Annotated[Path | None, Option(metavar="FOLDER", help="Keep the files here.")] = None,
+    engine: Annotated[str, Option(metavar="ADDRESS", help="duckdb, or Spark's local[*] or sc://….")] = "duckdb",
     patients: Annotated[int, Option(help="How many patients to make.", min=1000)] = PATIENTS,
     as_json: JsonOption = False,
 ) -> None:
@@ -158,8 +152,7 @@ def demo(
 
     with ExitStack() as stack:
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hush-demo-")))
-        if folder is not None or not as_json:
-            out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
+        out.print(f"Making {patients:,} patients who never were, with their visits and a policy, in {where} …")
         write_hospital(where, patients, engine)
         curator = stack.enter_context(rehearse(where / "hush.toml", analyst="alice"))
         answers = []
@@ -177,14 +170,13 @@ def demo(
             refusal = str(error)
         out.print(f"[red]refused:[/] {escape(refusal)}", highlight=False)
         left = curator.budget()
-    remaining = {view.analyst or "everybody": float(view.remaining.epsilon) for view in left}
-    if as_json:
-        print_json({"answers": answers, "attack": attack, "refused": refusal, "remaining": remaining})
-        return
     out.print(Rule("What is left", align="left"))
     for view in left:
         out.print(f"{view}: enough for {view.counts(error=50):,} more counts at ±50")
-    if folder is not None:
+    if as_json:
+        remaining = {view.analyst or "everybody": float(view.remaining.epsilon) for view in left}
+        print_json({"answers": answers, "attack": attack, "refused": refusal, "remaining": remaining})
+    elif folder is not None:
         out.print(
             f"\nThe tour's ledger ended with it. Go on in {folder}: hush ledger open makes one that stays, then "
             "hush ask, hush budget, hush history."
@@ -199,18 +191,15 @@ def _attack(curator: Curator, out: Console, where: Path) -> dict[str, Any]:
     """
     import duckdb
 
-    visits = str(where / "visits.parquet")
+    counted = {"visits": str(where / "visits.parquet")}
     with duckdb.connect() as connection:
-
-        def scalar(sql: str, **values: int) -> int:
-            return int(connection.execute(sql, {"visits": visits, **values}).fetchall()[0][0])
-
-        victim = scalar(_FIRST, first=VICTIM)
-        everybody, without = scalar(_EXACT, left_out=-1), scalar(_EXACT, left_out=victim)
+        everybody, without = (
+            connection.execute(_EXACT, {**counted, "left_out": patient}).fetchall()[0][0] for patient in (-1, VICTIM)
+        )
     answer = curator.ask(_PRIVATE, epsilon="0.2")
     private, error = answer.rows()[0]["n"], answer.rows()[0]["n_error"]
     out.print(Rule("An attack: somebody knows every visit but those of one patient", align="left"))
-    out.print(f"exact     {everybody:,} visits for HIV, {without:,} without patient {victim}: the secret is out.")
+    out.print(f"exact     {everybody:,} visits for HIV, {without:,} without patient {VICTIM}: the secret is out.")
     out.print(
         f"private   {private:,.0f} ± {error:.0f}, less the {without:,} the attacker knows of: "
         f"{private - without:+,.0f} ± {error:.0f} tells nothing about one patient."

@@ -29,10 +29,8 @@ def budget(
 ) -> None:
     """Show the share of every budget that is left, and the number of counts that it pays for.
 
-    "Spent" and "left" are shares of the budget, the scale on which hush ask, explain and history say what a question
-    takes: what all questions took, what is set aside for streams, and what is left make 100%. "Counts" says how many
-    more counts fit that are right within ±ERROR at the confidence. Analysts whom the policy names no longer are shown
-    as removed: what they spent stays spent.
+    What all questions took, what is set aside for streams, and what is left make 100%. "Counts" says how many more
+    counts fit that are right within ±ERROR at the confidence.
 
     With --details, a second table has the sums that the accountant keeps, each against its limit: the losses in its
     own currency (Rényi divergence at an order, ρ, μ² or ε), the sum of ε, and the δ for choosing group keys; and "at
@@ -40,10 +38,8 @@ def budget(
 
     Examples:
 
-        hush budget
         hush budget --as alice --error 20 --confidence 0.99
-        hush budget --details
-        hush budget --ledger postgresql://ledger.example/hush --json
+        hush budget --details --json
     """
     with options.opened() as book:
         views = book.budget(options.reader(book))
@@ -54,32 +50,23 @@ def budget(
         for view, left in zip(views, counts, strict=True)
     ]
     tables = [_budgets(views, counts, error), *([_details(views)] if details else [])]
-    removed = [
-        f"{view.analyst} on {view.data}: removed, the policy names them no longer" for view in views if view.removed
-    ]
+    gone = "removed, the policy names them no longer"
+    removed = [f"{view.analyst} on {view.data}: {gone}" for view in views if view.removed]
     options.tell({"accounts": accounts}, *tables, *removed)
 
 
 def _budgets(views: list[AccountView], counts: list[int], error: str) -> Table:
     """Return the accounts as a table; the columns for pending and set-aside amounts appear only if needed."""
-    titles = ["data", "analyst", "budget ε", "δ", "spent", "left", f"counts at ±{error}"]
     pending, aside = any(view.pending for view in views), any(view.set_aside for view in views)
-    titles[5:5] = ["set aside"] if aside else []
-    titles += ["pending"] if pending else []
-    table = plain_table(*titles, right=titles[2:])
+    titles = ["budget ε", "δ", "spent", *["set aside"] * aside, "left", f"counts at ±{error}", *["pending"] * pending]
+    table = plain_table("data", "analyst", *titles, right=titles)
     for view, left in zip(views, counts, strict=True):
-        cells = [
-            escape(view.data),
-            escape(view.analyst or "(all)") + (" (removed)" if view.removed else ""),
-            figure(view.epsilon),
-            figure(view.delta),
-            percent(view.spent.share),
-            *([percent(view.set_aside)] if aside else []),
-            percent(view.remaining.share),
-            "–" if view.removed else f"{left:,}",
-        ]
-        style = "bold" if view.analyst is None else "dim" if view.removed else None
-        table.add_row(*cells, *([str(view.pending)] if pending else []), style=style)
+        name = escape(view.analyst or "(all)") + " (removed)" * view.removed
+        cells = [escape(view.data), name, figure(view.epsilon), figure(view.delta), percent(view.spent.share)]
+        cells += [percent(view.set_aside)] if aside else []
+        cells += [percent(view.remaining.share), "–" if view.removed else f"{left:,}"]
+        cells += [str(view.pending)] if pending else []
+        table.add_row(*cells, style="bold" if view.analyst is None else "dim" if view.removed else None)
     return table
 
 
@@ -90,15 +77,11 @@ def _details(views: list[AccountView]) -> Table:
     for view in views:
         account = view.account
         summed = "∞" if account.spent_epsilon is None else figure(account.spent_epsilon)
-        table.add_row(
-            escape(view.data),
-            escape(view.analyst or "(all)"),
-            account.currency,
-            f"{figure(account.spent_loss)} of {figure(account.limit)}",
-            f"{summed} of {figure(account.epsilon)}",
-            figure(view.remaining.epsilon),
-            f"{figure(account.spent_delta)} of {figure(account.reserve)}",
-        )
+        losses = f"{figure(account.spent_loss)} of {figure(account.limit)}"
+        keys = f"{figure(account.spent_delta)} of {figure(account.reserve)}"
+        names = escape(view.data), escape(view.analyst or "(all)"), account.currency
+        total = f"{summed} of {figure(account.epsilon)}"
+        table.add_row(*names, losses, total, figure(view.remaining.epsilon), keys)
     return table
 
 
@@ -111,18 +94,13 @@ def history(
     """List the charges, newest first: analyst, question, ε, the share of the budget that was taken, and the outcome.
 
     "Took" is a share of the data set's budget; with --as of the budget that bound the question, the analyst's own or
-    the data set's, as hush explain and the answer said. The shares that were taken of a budget add up to what hush
-    budget calls spent. A raise rewrites no line: an earlier share says of which ε it was taken. A question that was
-    asked again and answered for nothing is no charge.
-
-    An *abandoned* charge is one whose process died before it had an answer; it stays charged, like a failed or pending
-    one.
+    the data set's. A raise rewrites no line: an earlier share says of which ε it was taken. An *abandoned* charge is
+    one whose process died before it had an answer; it stays charged, like a failed or pending one.
 
     Examples:
 
         hush history --limit 20
         hush history --as alice --data clinic
-        hush history --json
     """
     with options.opened() as book:
         who = options.reader(book, data)
@@ -174,7 +152,6 @@ def show(
 
         hush show 56
         hush show 56 --as alice --format markdown
-        hush show 56 --json
     """
     from hush.curator.answer import Answer
 

@@ -22,37 +22,21 @@ if TYPE_CHECKING:
 
 
 def init(
-    files: Annotated[
-        list[str],
-        Argument(
-            metavar="FILE…", help="Parquet, CSV, JSON, DuckDB or SQLite files, folders of them, or postgresql://…"
-        ),
-    ],
+    files: Annotated[list[str], Argument(metavar="FILE…", help="Files of tables, folders, or postgresql://….")],
     output: Annotated[Path, Option(metavar="FILE", help="Where to write.")] = Path("hush.toml"),
     data: Annotated[str, Option(metavar="NAME", help="What to call the data set.")] = "mydata",
-    separator: Annotated[
-        str | None,
-        Option(metavar="CHARACTER", help="What separates the fields of CSV files  [default: their first line's]"),
-    ] = None,
-    encoding: Annotated[
-        str | None, Option(metavar="NAME", help="How the characters of CSV files are stored, if not as utf-8.")
-    ] = None,
-    decimal: Annotated[
-        str | None, Option(metavar="MARK", help="What stands before decimals in CSV files: . or ,")
-    ] = None,
-    timezone: Annotated[
-        str | None, Option(metavar="NAME", help="Where the clocks are that show the tables' times.")
-    ] = None,
+    separator: Annotated[str | None, Option(metavar="CHARACTER", help="What separates fields of CSV files.")] = None,
+    encoding: Annotated[str | None, Option(metavar="NAME", help="How CSV files store characters.")] = None,
+    decimal: Annotated[str | None, Option(metavar="MARK", help="The decimal mark of CSV files: . or ,")] = None,
+    timezone: Annotated[str | None, Option(metavar="NAME", help="The time zone of the tables' times.")] = None,
     unit: Annotated[str | None, Option(help='The column that says whose row it is, or "every row".')] = None,
     epsilon: Annotated[str | None, Option(metavar="ε", help="The lifetime budget.")] = None,
     delta: Annotated[str | None, Option(metavar="δ", help="The budget's δ.")] = None,
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
-    no_input: Annotated[
-        bool, Option("--no-input", help="Ask nothing on a terminal; leave open what is not said.")
-    ] = False,
+    no_input: Annotated[bool, Option("--no-input", help="Ask nothing; leave open what is not said.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a first hush.toml from the names and types of the columns of FILEs.
+    """Write a first hush.toml from the names and types of the columns of FILEs: Parquet, CSV, JSON, DuckDB or SQLite.
 
     What the data must not decide is asked, or left open for you to fill in: the unit, the bounds, the public values,
     the budget. Nothing is ever copied from the rows, but for the names in the first record of a JSON file. On a
@@ -65,7 +49,6 @@ def init(
         hush init hospital.duckdb              every table of the database
         hush init data/                        every table in a folder
         hush init postgresql://curator@db.example/clinic
-        hush init visits.parquet --no-input    leaves every place open
     """
     from hush.cli.check import check_rows
     from hush.policy.file import Policy

@@ -104,18 +104,14 @@ class Interview:
             said = typer.prompt(visible(question), default="", show_default=False).strip()
             if not said:
                 return empty
-            if said == _TAKE and not usual:
-                console().print("Nothing is proposed here; say it in words.", markup=False)
-                continue
             said = usual if said == _TAKE else said
-            if said.casefold() in _BACK:
-                if self._answers:
-                    raise _BackError
-                console().print("This is the first question.", markup=False)
-                continue
+            if said.casefold() in _BACK and self._answers:
+                raise _BackError
             try:
                 said.encode()  # a policy is written in UTF-8; a terminal can send half of a surrogate pair
-                return check(said)
+                if said and said.casefold() not in _BACK:
+                    return check(said)
+                problem = "This is the first question." if said else "Nothing is proposed here; say it in words."
             except UnicodeEncodeError:
                 problem = "That cannot be written as UTF-8."
             except HushError as error:
@@ -230,10 +226,8 @@ def _ask_columns(talk: Interview, table: DraftTable, unit: str | None) -> dict[s
         answer = _ask_column(talk, column, words, untyped=table.untyped)
         if answer == _SKIP:
             break
-        if answer == LEAVE_OUT:
-            known[column] = None
-        elif isinstance(answer, Mapping) and answer != words:
-            known[column] = answer
+        if answer != words:
+            known[column] = answer if isinstance(answer, Mapping) else None
     if declared and all(known.get(column, words) is None for column, words in declared.items()):
         kept = next(reversed(declared))
         del known[kept]

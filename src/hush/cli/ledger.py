@@ -31,35 +31,23 @@ EpsilonOption = Annotated[str, Option("--epsilon", metavar="ε", help="The budge
 DeltaOption = Annotated[str | None, Option("--delta", metavar="δ", help="The budget's δ.")]
 KindOption = Annotated[str, Option("--kind", help="auto, pure, renyi, zcdp or gdp: how losses add up. Fixed for ever.")]
 ReasonOption = Annotated[str, Option("--reason", metavar="TEXT", help="Why; it is recorded.")]
-LostOption = Annotated[
-    str,
-    Option(
-        "--lost",
-        metavar="none|all|ε[,δ]",
-        help="What this copy does not show: nothing, an unknown amount (all budgets count as used up), or an ε.",
-    ),
-]
+_LOST = "What this copy does not show: nothing, an unknown amount (all budgets count as used up), or an ε."
+LostOption = Annotated[str, Option("--lost", metavar="none|all|ε[,δ]", help=_LOST)]
 
 
 @command(ledger, "open")
 def open_(
     options: LedgerOptions,
-    anew: Annotated[
-        str,
-        Option(
-            "--new",
-            metavar="REASON",
-            help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
-        ),
-    ] = "",
+    anew: Annotated[str, Option("--new", metavar="REASON", help="Begin anew after a loss; why is recorded.")] = "",
 ) -> None:
     """Make a policy's ledger, if there is none, with its budgets; and check it.
 
     This is the one act that makes a ledger: no question does. The policy gets a line that names it, so that nothing is
     answered should it ever get lost. Where one was lost, put its newest copy back (hush ledger restore).
     """
-    if options.ledger is None and options.policy.exists():
-        book = make_ledger(Policy.read(options.policy), actor=options.actor, anchor=options.anchor, anew=anew)
+    policy = options.policy_of_ledger()
+    if policy is not None:
+        book = make_ledger(policy, actor=options.actor, anchor=options.anchor, anew=anew)
     else:
         book = Ledger.open(options.place, anchor=options.anchor, create=options.actor, anew=anew)
     with book, working("checking every entry", quiet=options.as_json):
@@ -88,9 +76,7 @@ def add_data(
 def add_analyst(
     name: Annotated[str, Argument(help="The analyst's name.")],
     data: Annotated[str, Option(metavar="NAME", help="The data set they may ask about.")],
-    epsilon: Annotated[
-        str | None, Option(metavar="ε", help="Their own ε; without it the data set's budget binds.")
-    ] = None,
+    epsilon: Annotated[str | None, Option(metavar="ε", help="Their own ε; else the data set's binds.")] = None,
     delta: DeltaOption = None,
     kind: KindOption = "auto",
     *,
@@ -207,9 +193,7 @@ def backup(
 def restore(
     reason: ReasonOption,
     lost: LostOption,
-    source: Annotated[
-        Path | None, Option("--from", metavar="FILE", help="A file of hush ledger backup, to be put back whole.")
-    ] = None,
+    source: Annotated[Path | None, Option("--from", metavar="FILE", help="A backup, to be put back whole.")] = None,
     people: StoreOption = None,
     *,
     options: LedgerOptions,
@@ -262,7 +246,6 @@ def requests(
 
     Examples:
 
-        hush requests
         hush requests --as alice
         hush requests --approve 12
         hush requests --decline 12 --reason "ask for counts by region instead"
@@ -273,8 +256,8 @@ def requests(
             if number is None:
                 continue
             how: dict[str, Any] = {"approve": approved, "actor": who, "reason": reason}
-            if options.ledger is None and options.policy.exists():  # more budget is written into the policy, too
-                decide_request(Policy.read(options.policy), options.policy, book, number, **how)
+            if (policy := options.policy_of_ledger()) is not None:  # more budget is written into the policy, too
+                decide_request(policy, options.policy, book, number, **how)
             else:
                 book.decide(number, **how)
         waiting = book.requests(who)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hush.curator.curator import Curator
     from hush.curator.terms import Terms
     from hush.ledger import Actor, Ledger
+    from hush.policy.file import Policy
 
 Result = TypeVar("Result")
 
@@ -116,19 +117,12 @@ def known_analysts(incomplete: str) -> list[str]:
 
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
-AnalystOption = Annotated[
-    str | None,
-    Option(
-        "--as",
-        metavar="ANALYST",
-        help="Which analyst asks (needed where the policy names several), or acts instead of the owner.",
-        autocompletion=known_analysts,
-    ),
-]
-StoreOption = Annotated[
-    str | None,
-    Option("--people", metavar="FILE|URL", help="The store of people  [default: hush.people beside the policy]"),
-]
+_WHO = "Which analyst asks (where the policy names several), or acts instead of the owner."
+AnalystOption = Annotated[str | None, Option("--as", metavar="ANALYST", help=_WHO, autocompletion=known_analysts)]
+_STORE = "The store of people  [default: hush.people beside the policy]"
+StoreOption = Annotated[str | None, Option("--people", metavar="FILE|URL", help=_STORE)]
+_LEDGER = "The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]"
+_ANCHOR = "Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none."
 
 POLICY = Path("hush.toml")
 
@@ -179,42 +173,30 @@ class AskerOptions(PolicyOptions):
 class LedgerPlace(PolicyOptions):
     """The options that name a ledger."""
 
-    ledger: Annotated[
-        str | None,
-        Option(
-            metavar="PATH|URL", help="The ledger: a file or postgresql://…  [default: hush.ledger beside the policy]"
-        ),
-    ] = None
-    anchor: Annotated[
-        str | None,
-        Option(
-            metavar="PLACE",
-            help="Where the end of the ledger is kept as well: a file, postgresql://…#name, command:PROGRAM, or none.",
-        ),
-    ] = None
+    ledger: Annotated[str | None, Option(metavar="PATH|URL", help=_LEDGER)] = None
+    anchor: Annotated[str | None, Option(metavar="PLACE", help=_ANCHOR)] = None
+
+    def policy_of_ledger(self) -> Policy | None:
+        """Return the policy, if its ledger is meant; None if the ledger is named, or there is no policy."""
+        from hush.policy.file import Policy
+
+        return Policy.read(self.policy) if self.ledger is None and self.policy.exists() else None
 
     @property
     def place(self) -> str:
         """The ledger's place: from the option, else from the policy, else hush.ledger in the policy's folder."""
-        if self.ledger is not None:
-            return self.ledger
-        if self.policy.exists():
-            from hush.policy.file import Policy
-            from hush.policy.ledger import ledger_of
+        from hush.policy.ledger import ledger_of
 
-            return str(ledger_of(Policy.read(self.policy)))
-        return str(self.policy.parent / "hush.ledger")
+        policy = self.policy_of_ledger()
+        return str(self.ledger or (self.policy.parent / "hush.ledger" if policy is None else ledger_of(policy)))
 
     def opened(self) -> Ledger:
         """Open the ledger, which must be there."""
-        if self.ledger is None and self.policy.exists():
-            from hush.policy.file import Policy
-            from hush.policy.ledger import open_ledger
-
-            return open_ledger(Policy.read(self.policy), anchor=self.anchor)
         from hush.ledger import Ledger
+        from hush.policy.ledger import open_ledger
 
-        return Ledger.open(self.place, anchor=self.anchor)
+        policy, anchor = self.policy_of_ledger(), self.anchor
+        return Ledger.open(self.place, anchor=anchor) if policy is None else open_ledger(policy, anchor=anchor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,8 +219,7 @@ class LedgerOptions(LedgerPlace):
         names = (("--data", "a data set", data, data_sets), ("--as", "an analyst", self.analyst, book.analysts()))
         for option, what, name, known in names:
             if name is not None and name not in known:  # else it would show an empty list, as if nothing had been spent
-                hint = did_you_mean(
-                    name, known, otherwise=f"It knows {', '.join(sorted(set(known))[:20]) or 'none yet'}."
-                )
+                others = ", ".join(sorted(set(known))[:20]) or "none yet"
+                hint = did_you_mean(name, known, otherwise=f"It knows {others}.")
                 raise InvalidValueError(option, got=name, allowed=f"{what} that the ledger knows", hint=hint)
         return self.actor

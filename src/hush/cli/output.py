@@ -166,9 +166,7 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-FormatOption = Annotated[
-    Format | None, Option("--format", metavar="FORM", help="How to print it: table, csv, json, markdown or parquet.")
-]
+FormatOption = Annotated[Format | None, Option("--format", metavar="FORM", help=f"{', '.join(Format)}.")]
 
 
 def the_format(chosen: Format | None, *, as_json: bool = False, as_csv: bool = False) -> Format:

@@ -63,9 +63,7 @@ def join_(
     key: KeyOption,
     values: Annotated[Path, Option(metavar="FILE", help="The counters: whole numbers, one per line or in CSV cells.")],
     connect: Annotated[str, Option(metavar="HOST:PORT", help="Where the aggregator listens.")],
-    ledger: Annotated[
-        str | None, Option(metavar="PATH|URL", help="Charge the release to this ledger before anything leaves.")
-    ] = None,
+    ledger: Annotated[str | None, Option(metavar="PATH|URL", help="Charge this ledger before anything leaves.")] = None,
     data: Annotated[str | None, Option(help="The ledger's data set that the counters were made of.")] = None,
     analyst: Annotated[str | None, Option("--as", metavar="ANALYST", help="Whose account is charged.")] = None,
     seconds: Annotated[float, Option(help="How long to wait for each step.", min=1)] = 240.0,
@@ -162,9 +160,7 @@ def run(
     key: KeyOption,
     address: Annotated[str, Option("--listen", metavar="HOST:PORT", help="Where parties join.")] = "127.0.0.1:7000",
     seconds: Annotated[float, Option(help="How long to wait in each step.", min=0.1)] = 60.0,
-    transcript: Annotated[
-        Path | None, Option(metavar="FILE", help="Write the digests and signatures of all messages.")
-    ] = None,
+    transcript: Annotated[Path | None, Option(metavar="FILE", help="Write digests of all messages.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run one session, and print the noisy sums."""

@@ -26,7 +26,7 @@ class ReleaseOptions(AskerOptions):
     explain: ExplainOption = False
 
 
-def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions, **more: Any) -> Any:
+def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions) -> Any:
     """Call the curator's method of this name; with ``explain``, print price and error instead and return None."""
     with working(doing, quiet=options.as_json, pays=True) as progress, options.opened() as curator:
         if options.explain:
@@ -34,7 +34,7 @@ def _release(kind: str, doing: str, terms: Terms, options: ReleaseOptions, **mor
             options.tell(explained.to_json(), str(explained))
             return None
         watched = {"progress": progress} if kind == "synth" else {}
-        return getattr(curator, kind)(**terms.given(), **watched, **more)
+        return getattr(curator, kind)(**terms.given(), **watched)
 
 
 @spread
@@ -85,9 +85,8 @@ def ranges(
 
     Examples:
 
-        hush ranges "SELECT age FROM visits" --epsilon 0.5
+        hush ranges "SELECT age FROM visits" --epsilon 0.5 --explain
         hush ranges "SELECT cost FROM visits WHERE disease = 'flu'" --epsilon 1 --out distribution.csv --chart ages.svg
-        hush ranges "SELECT age FROM visits" --epsilon 0.5 --explain --json
     """
     terms = replace(terms, question=question(terms.question))
     writable(out, "--out", (".csv",))
@@ -121,7 +120,6 @@ def synth(
 
         hush synth "SELECT age, sex, disease, cost FROM visits" --epsilon 1 --out synthetic.parquet
         hush synth @rows.sql --epsilon 1 --rows 100000 --out synthetic.csv --json
-        hush synth "SELECT age, sex FROM visits" --epsilon 1 --explain
     """
     terms = replace(terms, question=question(terms.question))
     writable(out, "--out", (".csv", ".parquet"))
@@ -179,15 +177,13 @@ def bounds(terms: BoundingTerms, asker: AskerOptions) -> None:
     """Estimate how much of a table lies beyond its bounds, and propose others: for owners who set them.
 
     No error bar speaks of what max_rows and max_groups cut. This asks two questions with half of ε each: how many units
-    have how many rows (or groups, with --by), and which part lies beyond the bound. It is charged like any question, to
-    the data set and to the analyst under whose name it is asked. The last line printed goes into the policy, if
-    analysts should be told: then the notes of their answers say it.
+    have how many rows (or groups, with --by), and which part lies beyond the bound. It is charged like any question.
+    The last line printed goes into the policy, if the notes of answers should say it.
 
     Examples:
 
-        hush bounds visits --epsilon 0.1
+        hush bounds visits --epsilon 0.1 --as owner
         hush bounds visits --by disease --epsilon 0.1 --quantile 0.99
-        hush bounds visits --epsilon 0.1 --as owner --json
     """
     with working("estimating", quiet=asker.as_json, pays=True), asker.opened() as curator:
         estimate = curator.bounding(**terms.given())

@@ -27,8 +27,7 @@ _HELP = """
 Releases that come again and again. A stream pays in one of two ways.
 
 An owner declares any question with its dates, as [streams.NAME] in the policy or with options. The price of all releases
-is set aside of the data set's budget, as one plan. Each release is then charged and made at its date, once: by hush
-serve, or by hush stream run, for instance every hour from cron. The budgets of those who read are not charged.
+is set aside of the data set's budget. Each is then made at its date, once: by hush serve, or by hush stream run.
 
 An analyst creates running totals: a count or sum by day, charged once for its whole life. To advance it is free.
 
@@ -59,18 +58,14 @@ class DeclarationOptions:
 
     sql: Annotated[str | None, Option(metavar="SQL", help="The question, if the policy lacks it.")] = None
     epsilon: Annotated[str | None, Option(metavar="ε", help="The price of one release.")] = None
-    total_epsilon: Annotated[str | None, Option(metavar="ε", help="Instead: the price of all releases together.")] = (
-        None
-    )
+    total_epsilon: Annotated[str | None, Option(metavar="ε", help="Instead: the price of all together.")] = None
     rho: Annotated[str | None, Option(metavar="ρ", help="Instead: the price of one in zCDP.")] = None
     confidence: Annotated[str, Option(metavar="P", help="How often an error bar holds.")] = "0.95"
     every: Annotated[str | None, Option(metavar="STEP", help="day, week, month, 14 days, …")] = None
     first: Annotated[str | None, Option(metavar="DATE", help="The first date.")] = None
     releases: Annotated[int | None, Option(metavar="N", help="How many releases.")] = None
     late: Annotated[str, Option(metavar="RULE", help="make a missed release late, or skip it.")] = "make"
-    readers: Annotated[str, Option(metavar="WHO", help="analysts, public, or names with commas between them.")] = (
-        "analysts"
-    )
+    readers: Annotated[str, Option(metavar="WHO", help="analysts, public, or names with commas.")] = "analysts"
     data: Annotated[str | None, Option(metavar="NAME", help="Which data set.")] = None
 
     def chosen(self, policy: Policy, name: str | None) -> list[StreamDeclaration]:
@@ -100,15 +95,14 @@ def declare(
         policy, publisher = open_publisher(options.policy)
         with publisher:
             declarations = declaration.chosen(policy, name)
-            if not explain:
-                streams = [publisher.declare(declared, actor=actor(None)) for declared in declarations]
-            else:
+            if explain:
                 explained = [publisher.explain(declared) for declared in declarations]
-                parts: list[Any] = [
-                    part for item in explained for part in (f"{item.declaration.name}: {item}", item.release)
-                ]
+                parts: list[Any] = []
+                for item in explained:
+                    parts += [f"{item.declaration.name}: {item}", item.release]
                 options.tell({"streams": [item.to_json() for item in explained]}, *parts)
                 return
+            streams = [publisher.declare(declared, actor=actor(None)) for declared in declarations]
     lines = []
     for stream in streams:
         schedule, left = stream.declaration.schedule, stream.aside.left
@@ -207,11 +201,8 @@ class ReaderOptions(AskerOptions):
         only = next(iter(policy.analysts)) if len(policy.analysts) == 1 else None
         analyst = self.analyst if self.analyst is not None else only
         files = StateFiles(None if analyst is None else streams_of(policy, analyst), {})
-        return (
-            policy,
-            files,
-            None if self.analyst is None else {name: who.data for name, who in policy.analysts.items()},
-        )
+        data_of = None if self.analyst is None else {name: who.data for name, who in policy.analysts.items()}
+        return policy, files, data_of
 
 
 @command(stream, "list")

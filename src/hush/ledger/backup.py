@@ -53,7 +53,7 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
         why, gone = prose(reason, "reason", longest=2000), losses(lost)
         kept = chain.anchor
         with chain.store.storage.locked():
-            state = chain.state
+            state, mark = chain.state, None
             if chain.store.tail(state.head.number)[1] != state.head:
                 raise LedgerError("Somebody else is writing to the ledger; stop everything that uses it, then restore.")
             accounts = [
@@ -61,7 +61,6 @@ def restore(url: str | Path, *, actor: Actor, reason: str, lost: Lost, anchor: s
                 for key, account in sorted(state.accounts.items())
                 if account is not None and gone != "none"
             ]
-            mark = None
             with suppress(LedgerDamagedError):  # an anchor that cannot be read is one reason to restore
                 mark = None if kept is None else kept.read()
             body = {
@@ -147,7 +146,7 @@ def export(chain: Chain, file: IO[str]) -> int:
 
 
 def _line(file: IO[str], value: Any) -> None:
-    file.write(json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True) + "\n")
+    file.write(canonical(value).decode("ascii") + "\n")
 
 
 def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:
@@ -209,13 +208,13 @@ def verify(chain: Chain) -> Verification:
         # More entries are in order: other processes may append while this one checks.
         if state.head.number < known.head.number:
             raise damaged(state.head.number + 1, "it disappeared while the ledger was being checked")
+    charges = counted.pop("reserve")
     return Verification(
         entries=state.head.number,
         head=state.head.hash.hex(),
-        charges=counted["reserve"],
-        answered=counted["answered"],
-        failed=counted["failed"],
-        pending=counted["reserve"] - counted["answered"] - counted["failed"],
+        charges=charges,
+        **counted,
+        pending=charges - sum(counted.values()),
         accounts=len(state.accounts),
         anchor="none" if chain.anchor is None else chain.anchor.place,
     )

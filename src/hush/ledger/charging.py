@@ -1,16 +1,8 @@
 """Charging: decide on each question under the ledger's lock, before any data is read.
 
-`reserve` answers with a value, a `Decision`:
-
-========= =============================================================================================================
-`Charge`  a new charge is on the disk, to every budget above the question: all of them, or none. With it, and only with
-          it, data may be read. Its outcome, an answer or a failure, is an entry of its own, recorded once
-`Replay`  the analyst has paid for this answer before: free
-`Share`   the answer that another analyst's charge has paid for, charged to this analyst's own account alone
-`Parked`  the owner decides first; nothing was charged
-========= =============================================================================================================
-
-What the budgets do not hold is refused by an error. A charge without an answer stays charged.
+`reserve` answers with a value, a `Decision`: a `Charge`, to every budget above the question or to none, a `Replay`, a
+`Share`, or `Parked`. What the budgets do not hold is refused by an error. The outcome of a charge, an answer or a
+failure, is an entry of its own, recorded once. A charge without an answer stays charged.
 
 **Replays.** An answer that is shown twice tells no more than shown once. Under the same *request id* the same question
 brings its answer again; another question is refused. The same *question* under another id brings its paid answer, byte
@@ -132,7 +124,6 @@ class Share(NamedTuple):
     """The receipt of this analyst's own charge."""
     answer: bytes
     when: str
-    """When the answer was computed and paid for."""
 
 
 Decision = Charge | Replay | Share | Parked
@@ -214,9 +205,8 @@ def reserve(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
     while isinstance(decision := _decide(chain, limits, asked), int):
         if time.monotonic() > deadline:
             raise RequestUnansweredError(
-                f"The same question is being answered since more than {_LONGEST_WAIT:g} seconds (receipt "
-                f"{decision}). Ask again later, which is free; or ask anew with fresh=True (--fresh), which "
-                "is charged."
+                f"The same question is being answered since more than {_LONGEST_WAIT:g} seconds (receipt {decision}). "
+                "Ask again later, which is free; or ask anew with fresh=True (--fresh), which is charged."
             )
         time.sleep(next(pauses, _PAUSES[-1]))
     return decision
@@ -277,15 +267,9 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             assert account is not None  # noqa: S101 - it was just charged
             _check_allowance(store, allowance, asked.key, account, fitting.content["price"][-1], clock=body["clock"])
         body |= fitting.content
-        entry = Entry.draft(
-            "reserve" if paid is None else "shared",
-            body,
-            after=state.head,
-            data=asked.data,
-            analyst=asked.analyst,
-            request=asked.request,
-            weight=fitting.weight,
-        )
+        names: dict[str, Any] = {"data": asked.data, "analyst": asked.analyst, "request": asked.request}
+        kind = "reserve" if paid is None else "shared"
+        entry = Entry.draft(kind, body, after=state.head, weight=fitting.weight, **names)
         answer = b"" if paid is None else answer_of(chain, paid)  # before the charge: what is damaged is not paid for
         write_charge(chain, limits, entry, fitting)
         if paid is None:
@@ -315,10 +299,9 @@ def _same_request(chain: Chain, limits: ChargeLimits, earlier: Entry, asked: Cha
     """Return the answer that was given under a request id, if it was used for the same question."""
     content = trusted(chain, earlier).read()
     same = content.get("question_hash") == asked.hash
-    if earlier.kind == "shared":
+    if earlier.kind == "shared" and asked.repeat is not None:
         # The price of a shared answer is that of its source. So the fingerprint decides, where there is one.
-        same = same if asked.repeat is None else earlier.same_question == asked.repeat.question
-        same = same and content["question"] == asked.question
+        same = earlier.same_question == asked.repeat.question and content["question"] == asked.question
     if not same:
         raise _conflict(earlier.request)
     return _replay(chain, limits, earlier)
@@ -339,13 +322,11 @@ def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repea
     own: list[Entry] = []
     others: list[Entry] = []
     for entry in store.repeats(repeat.question):
-        if entry.data != asked.data or entry.same_question != repeat.question:
-            continue
-        if entry.analyst == asked.analyst:
-            own.append(entry)
-        elif entry.kind == "reserve":  # a shared charge has no answer of its own; its source is in the list as well
-            others.append(entry)
-    for entry in (*own, *others) if repeat.shared else own:
+        if (entry.data, entry.same_question) == (asked.data, repeat.question):
+            (own if entry.analyst == asked.analyst else others).append(entry)
+    # A shared charge has no answer of its own; its source is in the list as well.
+    others = [entry for entry in others if repeat.shared and entry.kind == "reserve"]
+    for entry in (*own, *others):
         if entry.kind == "shared":  # made only when the answer was there
             return entry
         outcome = store.outcome(entry.number)
@@ -417,16 +398,8 @@ def record_outcome(chain: Chain, kind: str, charge: Charge, body: dict[str, Any]
             raise InvalidValueError("charge", got=charge, allowed="a charge of this ledger")
         if chain.store.outcome(charge.number) is not None:
             raise LedgerError(f"The outcome of the request {charge.request!r} is recorded already.")
-        entry = Entry.draft(
-            kind,
-            body,
-            after=state.head,
-            data=charge.data,
-            analyst=charge.analyst,
-            request=charge.request,
-            about=charge.number,
-        )
-        chain.write(entry, {}, answer=answer)
+        names: dict[str, Any] = {"data": charge.data, "analyst": charge.analyst, "request": charge.request}
+        chain.write(Entry.draft(kind, body, after=state.head, about=charge.number, **names), {}, answer=answer)
 
 
 # The accounts that a charge must fit.
@@ -463,10 +436,10 @@ def fit(
         cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key] = account.spend(paid)
-        share = takes(room, cost)
-        # A release of a stream takes nothing of what is left: its price was set aside.
-        then = room.spend(cost) if analyst else under(state.committed(key) or account, lowered.get(key))
+        after[key], then = account.spend(paid), room.spend(cost)
+        share = then.share_used - room.share_used
+        if not analyst:  # a release of a stream takes nothing of what is left: its price was set aside
+            then = under(state.committed(key) or account, lowered.get(key))
         weight = 0 if key[1] else int(share * _WEIGHT)  # that of the data set, which is the last one here
         content["price"].insert(0, charge_to_json(paid))
         content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - then.share_spent).to_json())

@@ -83,11 +83,6 @@ class AccountView:
         return self.account.delta
 
     @property
-    def reserve(self) -> Fraction:
-        """The part of δ that is set aside for choosing keys; the rest serves the ε of all answers together."""
-        return self.account.reserve
-
-    @property
     def spent(self) -> Amount:
         """The amount spent, on the scale of one pure step."""
         return (self.charged or self.account).spent
@@ -124,7 +119,7 @@ class AccountView:
             "kind": self.account.kind,
             "budget": {"epsilon": decimal(self.epsilon), "delta": decimal(self.delta)},
             **told,
-            "delta_for_keys": decimal(self.reserve),
+            "delta_for_keys": decimal(self.account.reserve),
             "set_aside": float(self.set_aside),
             "pending": self.pending,
         }

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -242,8 +242,7 @@ class Ledger:
         if key in self._granted and key not in state.accounts and (data, "") in state.accounts:
             # The first charge opens the analyst's account, if it fits. Try it on a copy of the state: a question that
             # does not fit opens no account. This is a first look, without the lock; `charging.reserve` decides again.
-            opened = copy(state)
-            opened.accounts = state.accounts | {key: self._granted[key]}
+            opened = replace(state, accounts=state.accounts | {key: self._granted[key]})
             first = charging.fit(opened, *key, asked.events, self._limits.lowered)
             if not isinstance(first, TooMuch):
                 with suppress(AccountExistsError):  # another process was quicker

@@ -225,13 +225,12 @@ class Store:
 
         The result has, by request id, the reservation's number and its outcome's kind (empty without an outcome).
         """
-        rows = self.storage.rows(
+        charges = (
             "SELECT charge.request, charge.number, outcome.kind FROM hush_entries charge LEFT JOIN hush_entries "
             "outcome ON outcome.about > 0 AND outcome.about = charge.number WHERE charge.kind = 'reserve' AND "
-            "charge.analyst = '' AND charge.request >= ? AND charge.request <= ?",
-            first,
-            last,
+            "charge.analyst = '' AND charge.request >= ? AND charge.request <= ?"
         )
+        rows = self.storage.rows(charges, first, last)
         return {bytes(request).decode(): (number, bytes(kind or b"").decode()) for request, number, kind in rows}
 
     def act(self, identity: str) -> Entry | None:
@@ -255,13 +254,8 @@ class Store:
         """Note which question a request id was used for, for a while (inside a lock)."""
         numbers = "SELECT COALESCE(MAX(number), 0) FROM hush_bound WHERE analyst = ?"
         number = self.storage.rows(numbers, analyst)[0][0] + 1
-        self.storage.change(
-            "INSERT INTO hush_bound (analyst, request, question, number) VALUES (?, ?, ?, ?)",
-            analyst,
-            request,
-            question,
-            number,
-        )
+        insert = "INSERT INTO hush_bound (analyst, request, question, number) VALUES (?, ?, ?, ?)"
+        self.storage.change(insert, analyst, request, question, number)
         self.storage.change("DELETE FROM hush_bound WHERE analyst = ? AND number <= ?", analyst, number - _REMEMBERED)
 
     def heaviest(self, data: str, analyst: str, limit: int) -> list[Entry]:

@@ -128,11 +128,6 @@ class Schedule:
         """Return the name of a slot: its date."""
         return self.slot(number)[:10]
 
-    def number(self, period: str) -> int | None:
-        """Return the number of the slot with this date; None if there is none."""
-        number = min(self.passed(f"{period}T23:59:59.999999Z"), self.slots) - 1
-        return number if number >= 0 and self.period(number) == period else None
-
     def passed(self, clock: str) -> int:
         """Return how many slots have come at a moment; at most one more than there are, if the next would have too."""
         return bisect_right(self.moments, clock)
@@ -342,8 +337,7 @@ class DeclaredStreams:
         written = [event.to_json() for event in steps]
         with self._chain.locked() as state:
             check_known(state, data, "")
-            known = any(name.casefold() == declaration.name.casefold() for name in state.streams)
-            if not known:
+            if declaration.name.casefold() not in map(str.casefold, state.streams):
                 account = state.committed((data, ""))
                 assert account is not None  # noqa: S101 - data sets have budgets
                 unit = price(account, steps)
@@ -360,8 +354,7 @@ class DeclaredStreams:
                 }
                 self._chain.record("standing", actor.name, body, data=data, request=declaration.name)
         stream = self.find(declaration.name)
-        if known:
-            check_same(stream, declaration)
+        check_same(stream, declaration)  # it may have been declared before
         return stream
 
     def _fit(
@@ -429,11 +422,10 @@ class DeclaredStreams:
     def close_dead(self) -> int:
         """Record charged releases of dead processes as failed; return how many there were."""
         with self._chain.reading() as state:
-            pending = [number for number, (_, analyst) in state.pending.items() if not analyst]
-            entries = [entry for number in pending if (entry := self._chain.store.entry(number)) is not None]
+            entries = [self._chain.store.entry(number) for number, (_, analyst) in state.pending.items() if not analyst]
         # A charge in `ungranted` ended in an error of this very process, which is alive but will not make the release.
         closed = 0
-        for entry in entries:
+        for entry in filter(None, entries):
             charge = entry.read()
             running = alive(charge["process"])
             # Nobody will answer it: its process is dead, or on another host and silent for long.
@@ -487,15 +479,10 @@ class DeclaredStreams:
 
     def receipt(self, stream: DeclaredStream, period: str) -> int:
         """Return the receipt of the release of a period, or of the ``latest`` that was made."""
-        if period == "latest":
-            made = [release.receipt for release in self.periods(stream) if release.state == "made"]
-            if made and made[-1] is not None:
-                return made[-1]
-        elif stream.declaration.schedule.number(period) is not None:
-            entry = self._chain.store.reservation("", _request_of(stream.name, period))
-            outcome = None if entry is None else self._chain.store.outcome(entry.number)
-            if entry is not None and outcome is not None and outcome.kind != "failed":
-                return entry.number
+        made = [release for release in self.periods(stream) if release.state == "made"]
+        for release in reversed(made):
+            if period in {"latest", release.period} and release.receipt is not None:
+                return release.receipt
         raise UnknownStreamError(f"{stream.name}/{period}")
 
 

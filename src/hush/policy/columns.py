@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from hush.core import HushError, InvalidValueError, exact
+from hush.core import InvalidValueError, exact
 from hush.core.errors import shown
-from hush.policy.document import Document, Path, Section
+from hush.policy.document import Document, Section
 from hush.query.errors import QuestionError, did_you_mean
 from hush.query.functions.record import common_step
 from hush.query.types import Kind, Type, Value, position
@@ -198,17 +198,9 @@ _FORMS = {
 }
 
 
-class _Said(Document):
-    """Words that stand in no file: arguments of `protect`, and answers."""
-
-    def error(self, path: Path, problem: str, hint: str = "") -> HushError:
-        begins_with_name = problem.startswith(path[0])  # names keep their spelling, sentences begin with a capital
-        return QuestionError(problem if begins_with_name else problem[:1].upper() + problem[1:], hint)
-
-
 def declared_type(name: str, words: Mapping[str, Any]) -> Type:
     """Return the type that words about a column declare, which stand in no file."""
-    return column_type(Section(_Said(""), (name,), words))
+    return column_type(Section(Document(), (name,), words))
 
 
 def describe(

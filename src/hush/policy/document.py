@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from hush.core import HushError, InvalidValueError
 from hush.core.errors import shown
 from hush.core.numbers import exact
-from hush.query.errors import did_you_mean
+from hush.query.errors import QuestionError, did_you_mean
 
 STREAM_SECTIONS = ("streams", "standing")
 """The name of the section of declared streams: today, and before."""
@@ -34,9 +34,9 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Document:
-    """The file: its name for messages, and its text."""
+    """The file: its name for messages, and its text. Arguments of `protect` and answers have no file."""
 
-    file: str
+    file: str = ""
     text: str = ""
     mistakes: list[HushError] | None = None
     """The list that collects mistakes; None if the first one is raised."""
@@ -64,6 +64,8 @@ class Document:
 
     def error(self, path: Path, problem: str, hint: str = "") -> HushError:
         """Return an error at a key, or at the nearest one above it."""
+        if not self.file:  # words in no file begin a sentence, unless they begin with the column's name
+            return QuestionError(problem if problem.startswith(path[0]) else problem[:1].upper() + problem[1:], hint)
         return PolicyError(self.file, self._line(path), problem, hint)
 
     def place(self, path: Path) -> str:

@@ -250,17 +250,15 @@ class Policy:
         ``found`` are the columns (name and SQL type) that an engine found. Public tables without declared columns use
         them; in private tables only the keys of unit paths are looked at.
         """
-        data_set = self.data_set(data)
+        data_set, found = self.data_set(data), found or {}
         tables = {}
         for name, source in data_set.tables.items():
-            table = source.table
-            if table.public and not table.columns and found and name in found:
-                kinds = {column: kind_of(sql_type) for column, sql_type in found[name].items()}
-                table = replace(
-                    table,
-                    columns={column: plain_type(kind) for column, kind in kinds.items() if kind},
-                    unsupported={column: found[name][column] for column, kind in kinds.items() if not kind},
-                )
+            table, stored = source.table, found.get(name, {})
+            if table.public and not table.columns:
+                kinds = {column: kind_of(sql_type) for column, sql_type in stored.items()}
+                columns = {column: plain_type(kind) for column, kind in kinds.items() if kind}
+                unsupported = {column: stored[column] for column, kind in kinds.items() if not kind}
+                table = replace(table, columns=columns, unsupported=unsupported)
             tables[name] = table
         schema = Schema(data=data, tables=tables, neighbours=data_set.neighbours, unit=data_set.unit)
         for name, table in tables.items():
@@ -269,7 +267,7 @@ class Policy:
             if table.unit is not None and not table.unit.hops:
                 declared.add(table.unit.column.casefold())
             targets, keys = schema.targets(table).keys() - declared, dict[str, Type]()
-            for column, sql_type in ({} if found is None or table.public else found.get(name, {})).items():
+            for column, sql_type in ({} if table.public else found.get(name, {})).items():
                 if column.casefold() in targets and (kind := kind_of(sql_type)):
                     keys[column] = plain_type(kind)
             tables[name] = replace(table, keys=keys)

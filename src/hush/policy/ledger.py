@@ -145,24 +145,25 @@ def replace_file(file: Path, text: str) -> None:
 
 
 def _opened(policy: Policy, anchor: str | None) -> Ledger:
-    named = f"{policy.document.place(('ledger_id',))}: the policy's ledger is {policy.ledger_id}, but at"
     try:
         ledger = Ledger.open(ledger_of(policy), anchor=anchor)
+        if policy.ledger_id in {None, ledger.id}:
+            return ledger
+        ledger.close()
+        why = (
+            f"{ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No budget is "
+            "given out. Put the right one in its place; if this one is right, write its id into the policy."
+        )
     except LedgerMissingError:
         if policy.ledger_id is None:
             raise
-        raise LedgerRolledBackError(
-            f"{named} {ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No "
-            "budget is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new "
-            "REASON, which is recorded."
-        ) from None
-    if policy.ledger_id not in {None, ledger.id}:
-        ledger.close()
-        raise LedgerRolledBackError(
-            f"{named} {ledger.place} lies {ledger.id}. It was exchanged, or the policy belongs to another ledger. No "
-            "budget is given out. Put the right one in its place; if this one is right, write its id into the policy."
+        why = (
+            f"{ledger_of(policy)} there is none. It was lost, or the policy was moved or copied without it. No budget "
+            "is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new REASON, "
+            "which is recorded."
         )
-    return ledger
+    place = policy.document.place(("ledger_id",))
+    raise LedgerRolledBackError(f"{place}: the policy's ledger is {policy.ledger_id}, but at {why}")
 
 
 def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names: Iterable[str] = ()) -> Ledger:
@@ -176,12 +177,11 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
         new = [name for name in policy.data if (name, "") not in accounts]
         unnamed = sorted({name for name, _ in accounts} - set(policy.data))
         if data and new and unnamed:
-            log.warning(
+            warning = (
                 "A budget is opened for %s. The ledger also has %s, which the policy does not name: if that is a new "
-                "name for the same rows, what both reveal adds up",
-                ", ".join(new),
-                ", ".join(unnamed),
+                "name for the same rows, what both reveal adds up"
             )
+            log.warning(warning, ", ".join(new), ", ".join(unnamed))
         budgets = {(name, ""): data_set.budget for name, data_set in policy.data.items()}
         people = {(name, person.name): person for person in policy.analysts.values() for name in person.data}
         for (name, person), budget in [*budgets.items(), *((key, analyst.budget) for key, analyst in people.items())]:
@@ -197,14 +197,10 @@ def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names:
             elif budget is not None:
                 account, epsilon, delta = accounts[name, person], Fraction(budget.epsilon), Fraction(budget.delta)
                 if epsilon > account.epsilon or delta > account.delta:
-                    log.warning(
-                        "The policy's budget for %s is larger than the ledger's, which holds; raise that with: "
-                        "hush ledger raise %s --epsilon %s --delta %s",
-                        f"{person} on {name}" if person else name,
-                        f"{name} --analyst {person}" if person else name,
-                        decimal(epsilon),
-                        decimal(delta),
-                    )
+                    whose, option = (f"{person} on {name}", f" --analyst {person}") if person else (name, "")
+                    raising = f"hush ledger raise {name}{option} --epsilon {decimal(epsilon)} --delta {decimal(delta)}"
+                    warning = "The policy's budget for %s is larger than the ledger's, which holds; raise that with: %s"
+                    log.warning(warning, whose, raising)
             if budget is not None:
                 ledger.lower(name, person, epsilon=budget.epsilon, delta=budget.delta)
         for (name, person), analyst in people.items():
