@@ -110,3 +110,15 @@ def test_refusals_are_pages_to_browsers_and_problems_to_programs(browser, people
         assert "require-trusted-types-for" in page.headers["content-security-policy"]
         assert browser.get(path).headers["content-type"] == "application/problem+json"
     assert browser.get("/api/v1/nothing", headers={"accept": "text/html"}).json()["code"] == "unknown"
+
+
+def test_pages_show_what_nobody_sees_and_forms_carry_it_unchanged(browser, people) -> None:
+    browser.cookies.set("hush", people.begin_session("alice"))
+    page = browser.get("/ask", params={"q": 'SELECT COUNT(*) AS n FROM "a\u202eb"'}).text
+    shown, text = (
+        re.sub(r"<textarea.*?</textarea>", "", page, flags=re.DOTALL),
+        re.search(r"<textarea[^>]*>(.*?)<", page),
+    )
+    assert "\u202e" in text[1]
+    assert "a\\u202eb" in shown
+    assert "\u202e" not in shown
