@@ -356,7 +356,7 @@ def _terms(asked: _TotalsQuestion, plan: StreamPlan, cap: int) -> dict[str, str]
         codes = None if column.factor is None else (column.factor.step, column.factor.first, column.factor.last)
         name = "the summed value" if column is asked.value else f"the column {column.name}"
         parts[name] = (column.type.kind, codes, column.values, column.null)
-    for scan in scans(asked.rows.relation):
+    for scan in scans(asked.rows.question.relation):
         table = schema.tables[scan.table]
         hops = () if table.unit is None else table.unit.hops
         for name in (scan.table, *(hop.table for hop in hops)):

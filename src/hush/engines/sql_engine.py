@@ -242,7 +242,7 @@ class SqlEngine:
         With a ``unit_key`` a unit has the same number whenever its rows are read with that key.
         """
         self.connection.refresh()
-        spread = check_fanout(plan.relation, PublicRows(self._catalogue, self.connection.public))
+        spread = check_fanout(plan.question.relation, PublicRows(self._catalogue, self.connection.public))
         lists, kind = Lists(), unit_type(self._catalogue)
 
         def write(bounds: Bounds) -> tuple[Select, Cost]:

@@ -304,11 +304,6 @@ def with_values(relation: Relation, expressions: Iterable[Expression]) -> Relati
     return Filter(source=relation, condition=all_of(tests)) if tests else relation
 
 
-def column(relation: Relation, name: str) -> Column:
-    """Return an expression for one of the relation's columns."""
-    return Column(name, columns(relation)[name])
-
-
 def exact_type(kind: ExactKind, argument: Expression | None, *, empty: bool = False) -> Type:
     """Return the type of an exact aggregate; ``empty`` if there may be no rows at all."""
     whole = Fraction(1)

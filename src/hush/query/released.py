@@ -64,7 +64,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import product
+from operator import or_
 from typing import NamedTuple
 
 import numpy as np
@@ -283,12 +285,11 @@ def least_widths(moved: Array, outside: float) -> Array:
     far as can be, on both sides.
     """
     draws = moved.shape[1]
-    both, on_a_side = allowed(draws, outside)
+    # the numbers of draws outside that are too many: on both sides together, on one side
+    both, on_a_side = (draws - math.ceil((1 - share) * (draws - 1)) for share in (outside, SIDE * outside))
     undefined = np.isnan(moved)
-    anywhere = np.zeros(len(moved), dtype=np.int64)
-    if undefined.any():
-        # counted as infinitely far above, and below as well
-        anywhere = np.count_nonzero(undefined, axis=1)
+    anywhere = np.count_nonzero(undefined, axis=1)
+    if anywhere.any():  # counted as infinitely far above, and below as well
         moved = np.where(undefined, np.inf, moved)
     moved.sort(axis=1)  # all of it: processors sort quicker than they find the ends
     below, above = -moved[:, :both], moved[:, draws - both :]
@@ -298,11 +299,6 @@ def least_widths(moved: Array, outside: float) -> Array:
     lower = np.where(anywhere < on_a_side, below[np.arange(len(moved)), rank], np.inf)
     widths = np.maximum(np.maximum(farthest[:, -both], above[:, both - on_a_side]), lower)
     return np.where(anywhere < both, widths, np.inf) + 0.0  # never -0.0
-
-
-def allowed(draws: int, outside: float) -> tuple[int, int]:
-    """Return the numbers of draws outside an interval that are too many: on both sides together, on one side."""
-    return draws - math.ceil((1 - outside) * (draws - 1)), draws - math.ceil((1 - SIDE * outside) * (draws - 1))
 
 
 _DIVISIONS = {Op.DIVIDE, Op.DIVIDE_WHOLE, Op.MODULO}
@@ -336,13 +332,11 @@ def parts(expression: Expression) -> tuple[Expression, list[Expression]]:
 
 def beyond(expression: Expression, keys: Sequence[Array], answers: Sequence[Array], truths: Sequence[Array]) -> Array:
     """Return which plausible truths lie beyond a fold, seen from the answers."""
-    result = np.zeros(1, dtype=bool)
     if not isinstance(expression, Call):
-        return result
-    for argument in expression.arguments:
-        result = result | beyond(argument, keys, answers, truths)
+        return np.zeros(1, dtype=bool)
+    result = reduce(or_, (beyond(argument, keys, answers, truths) for argument in expression.arguments))
     if not _turns(expression):
-        return result
+        return np.asarray(result)
     op, arguments = expression.op, expression.arguments
     chosen = [evaluate(expression, keys, values) for values in (answers, truths)] if op in _CHOICES else []
     for argument in arguments[:-1:2] if op is Op.CASE else arguments:
@@ -384,11 +378,8 @@ def unsettled(
             holds = evaluate(expression.arguments[index], keys, truths) == 1
             result = np.where(holds, reasons[index + 1], result) | reasons[index]
         return result
-    result = np.zeros(1, dtype=bool)
-    for reason in reasons:
-        result = result | reason
     if expression.op in _DIVISIONS:
         divisor = expression.arguments[1]
         sign, signs = (np.sign(evaluate(divisor, keys, values)) for values in (answers, truths))
-        result = result | (sign != signs)  # NULL is unlike everything
-    return result
+        reasons.append(sign != signs)  # NULL is unlike everything
+    return np.asarray(reduce(or_, reasons))

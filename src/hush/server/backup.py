@@ -148,11 +148,9 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 def _check_rollback(manifest: dict[str, Any], place: str, lost: Lost, anchor: str | None) -> None:
     """Refuse ``lost="none"`` where an anchor knows of later entries; one more may have been prepared only."""
-    marks = [mark for _, mark in find_marks(manifest["ledger"])]
-    if anchor not in {None, "none"}:
-        opened_anchor = open_anchor(anchor, ledger=place)
-        marks += [mark for mark in [opened_anchor.read() if opened_anchor is not None else None] if mark is not None]
-    entries = max((mark.entry.number for mark in marks if mark.ledger == manifest["ledger"]), default=0)
+    named = None if anchor in {None, "none"} else open_anchor(anchor, ledger=place)
+    marks = [*(mark for _, mark in find_marks(manifest["ledger"])), None if named is None else named.read()]
+    entries = max((mark.entry.number for mark in marks if mark and mark.ledger == manifest["ledger"]), default=0)
     if lost == "none" and entries > manifest["entries"] + 1:
         raise LedgerRolledBackError(
             f"The backup has {manifest['entries']} entries of the ledger, and its anchor knows of {entries}: what was "

@@ -25,12 +25,13 @@ from typing import Any
 import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hush.core import HushError
 from hush.server import errors
 from hush.server.errors import BadRequestError, BusyError
-from hush.server.rate_limits import ConnectionLimit, in_networks
+from hush.server.rate_limits import ConnectionLimit
 from hush.server.service import Service
 
 log = logging.getLogger("hush.server.requests")
@@ -162,7 +163,8 @@ class LimitedProtocol(H11Protocol):
         """Start the timer of the first head, if the connection is within the limits."""
         super().connection_made(transport)
         address = self.client[0] if self.client else "local"
-        proxy = self.config.proxy_headers and in_networks(address, str(self.config.forwarded_allow_ips))
+        # Whose X-Forwarded headers are believed is a proxy.
+        proxy = isinstance(self.app, ProxyHeadersMiddleware) and address in self.app.trusted_hosts
         if CONNECTIONS.enter(address, proxy=proxy):
             self._address = address
             self._start_timer(HEAD_TIMEOUT)

@@ -143,11 +143,8 @@ class Counters:
         begun, outcome = time.monotonic(), "answered"
         try:
             yield
-        except HushError as error:
-            outcome = error.code
-            raise
-        except BaseException:
-            outcome = "internal"
+        except BaseException as error:
+            outcome = error.code if isinstance(error, HushError) else "internal"
             raise
         finally:
             self._values[f'hush_questions_total{{outcome="{outcome}"}}'] += 1

@@ -119,14 +119,11 @@ class QuestionQueue:
             tickets = self._storage.rows("SELECT person FROM hush_tickets WHERE id = ?", ticket)
             if not tickets:
                 return False
-            person = tickets[0][0]
-            self._drop_dead(person)
-            if self._storage.rows("SELECT 1 FROM hush_tickets WHERE person = ? AND started IS NOT NULL", person):
-                return False
+            self._drop_dead(tickets[0][0])
             now = time.time()
-            begin = "UPDATE hush_tickets SET started = ?, until = ? WHERE id = ?"
-            self._storage.change(begin, now, now + limit + _GRACE, ticket)
-            return True
+            alone = "NOT EXISTS (SELECT 1 FROM hush_tickets WHERE person = ? AND started IS NOT NULL)"
+            begin = f"UPDATE hush_tickets SET started = ?, until = ? WHERE id = ? AND {alone}"  # noqa: S608 - ours
+            return bool(self._storage.change(begin, now, now + limit + _GRACE, ticket, tickets[0][0]))
 
     def leave(self, ticket: int) -> None:
         """Hand a ticket back."""

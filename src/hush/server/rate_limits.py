@@ -120,20 +120,3 @@ def address_block(address: str) -> str:
     if isinstance(parsed, IPv6Address):
         return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
     return str(parsed)
-
-
-def in_networks(address: str, networks: str) -> bool:
-    """Return whether an address is in a list of addresses and networks with commas between them.
-
-    >>> in_networks("10.0.0.7", "192.0.2.1, 10.0.0.0/8"), in_networks("10.0.0.7", "10.0.0.8")
-    (True, False)
-    >>> in_networks("10.0.0.7", "*")
-    True
-    """
-    for network in map(str.strip, networks.split(",")):
-        try:
-            if network in {"*", address} or ip_address(address) in ip_network(network, strict=False):
-                return True
-        except ValueError:  # a name, or a path
-            continue
-    return False

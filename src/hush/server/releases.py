@@ -18,10 +18,9 @@ model       yes                       the model, for `hush.learn.load`
 from __future__ import annotations
 
 import asyncio
-import io
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,36 +141,32 @@ def file_options(visit: Visit) -> dict[str, int]:
 
 def written(made: Any, form: str, *, table: int | None = None, rows: int | None = None, seed: int = 0) -> Response:
     """Return a release as a file."""
-    name = f"release-{made.receipt}"
-
-    def saved(save: Callable[[Path], Any]) -> Response:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"file.{form}"
-            save(path)
-            return attached(Response(path.read_bytes(), media_type=FORMS[form]), f"{name}.{form}")
-
     if form == "json":
         return JSONResponse(described(made, None))
-    if isinstance(made, MarginalRelease):
-        if form == "zip":  # all tables, the report and the measurements
-            buffer = io.BytesIO()
-            with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-                for path in made.save(folder):
-                    archive.write(path, path.name)
-            return attached(Response(buffer.getvalue(), media_type=ZIP), f"{name}.zip")
-        tables = len(made.tables)
-        if table is None and tables > 1:
-            raise InvalidValueError("table", got=None, allowed=f"the number of a table, from 1 to {tables}; or the zip")
-        number = integer(1 if table is None else table, "table", minimum=1, maximum=tables)
-        name = f"{name}-{number}"
-        return saved(made[made.tables[number - 1]].save)
-    if isinstance(made, RangeRelease) and form != "zip":
-        return saved(made.distribution().save)
-    if isinstance(made, SyntheticRelease) and form != "zip":
-        count = None if rows is None else integer(rows, "rows", minimum=1, maximum=MOST_ROWS)
-        integer(seed, "seed", minimum=0, maximum=2**63 - 1)
-        return saved(lambda path: made.save(path, rows=count, seed=seed))
-    raise InvalidValueError("format", got=form, allowed="a form that this release has, such as json")
+    name = f"release-{made.receipt}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"file.{form}"
+        if isinstance(made, MarginalRelease) and form == "zip":  # all tables, the report and the measurements
+            parts = made.save(folder)
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                for part in parts:
+                    archive.write(part, part.name)
+        elif isinstance(made, MarginalRelease):
+            tables = len(made.tables)
+            if table is None and tables > 1:
+                allowed = f"the number of a table, from 1 to {tables}; or the zip"
+                raise InvalidValueError("table", got=None, allowed=allowed)
+            number = integer(1 if table is None else table, "table", minimum=1, maximum=tables)
+            name = f"{name}-{number}"
+            made[made.tables[number - 1]].save(path)
+        elif isinstance(made, RangeRelease) and form != "zip":
+            made.distribution().save(path)
+        elif isinstance(made, SyntheticRelease) and form != "zip":
+            count = None if rows is None else integer(rows, "rows", minimum=1, maximum=MOST_ROWS)
+            made.save(path, rows=count, seed=integer(seed, "seed", minimum=0, maximum=2**63 - 1))
+        else:
+            raise InvalidValueError("format", got=form, allowed="a form that this release has, such as json")
+        return attached(Response(path.read_bytes(), media_type=FORMS[form]), f"{name}.{form}")
 
 
 @ROUTES.api("POST /events", ANALYST, "Recorded", schemas.EventBody, scope="ask")

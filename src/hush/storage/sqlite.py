@@ -32,19 +32,8 @@ from hush.storage import Kind, Options, Storage, sync_directory
 
 _PAUSE = 0.01
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_FAILED = {
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_AUTH,
-    sqlite3.SQLITE_NOLFS,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_INTERRUPT,
-    sqlite3.SQLITE_TOOBIG,
-}
+_DAMAGED = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+"""What says that the tables are not what they should be; None is what damage can do to the driver itself."""
 
 
 class SQLiteStorage(Storage):
@@ -122,18 +111,17 @@ class SQLiteStorage(Storage):
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        kind: Kind = "damaged"
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError, OSError) as error:
-            # UnicodeDecodeError, OverflowError and MemoryError are what damage can do to the driver itself
+            kind: Kind = "unavailable"
             code = _code(error)
             if code in _BUSY:
                 kind = "busy"
             elif code == sqlite3.SQLITE_CONSTRAINT:
                 kind = "conflict"
-            elif code in _FAILED or isinstance(error, OSError):
-                kind = "unavailable"
+            elif code in _DAMAGED and not isinstance(error, OSError):
+                kind = "damaged"
             raise self.options.failure(kind, self.place, error) from error
 
     def _run(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
@@ -160,10 +148,9 @@ class SQLiteStorage(Storage):
             self._end()
 
     def columns(self, table: str) -> set[str]:
-        # Cast to a blob, since a store that reads its texts as bytes would else return them.
-        return {
-            bytes(row[0]).decode() for row in self.rows("SELECT CAST(name AS BLOB) FROM pragma_table_info(?)", table)
-        }
+        # As bytes, since a store may read its texts so; and a damaged name is none of ours.
+        rows = self.rows("SELECT CAST(name AS BLOB) FROM pragma_table_info(?)", table)
+        return {name.decode(errors="replace") for (name,) in rows}
 
 
 def _let_go(connection: sqlite3.Connection, pid: int) -> None:

@@ -107,8 +107,6 @@ from hush.query.plan.plan import ExactQuery, Plan
 from hush.query.plan.stability import (
     Count,
     Distinct,
-    DistinctCount,
-    DistinctTotal,
     Factor,
     Population,
     Statistic,
@@ -144,7 +142,7 @@ class MainWriter:
         self._chosen = [
             (index, statistic)
             for index, statistic in enumerate(exact_query.statistics)
-            if not isinstance(statistic, DistinctTotal if self._alone else Distinct)
+            if not isinstance(statistic, Distinct) or (self._alone and statistic.factor is None)
         ]
 
     def statement(self) -> Select | None:
@@ -184,7 +182,7 @@ class MainWriter:
         """Return the statistics as aggregates over rows."""
         answers: list[Named] = [count().alias("units")] if self._exact_query.count_units else []
         for index, statistic in self._chosen:
-            if isinstance(statistic, DistinctCount):
+            if isinstance(statistic, Distinct):
                 value, type_ = self._rows.known[statistic.expression], statistic.expression.type
                 key: Scalar = self._cell(key_value(value, type_, self._rows.dialect).sql)
                 test = condition_in(self._rows, statistic.population)
@@ -334,7 +332,7 @@ def distinct_values(exact_query: ExactQuery, rows: Rows, statistic: Distinct) ->
     test, v = condition_in(rows, statistic.population), column("v", "t")
     cells = [(value.sql if test is None else case((test, value.sql))).alias("v")]
     integers: list[Scalar] = []
-    if isinstance(statistic, DistinctTotal):
+    if statistic.factor is not None:
         cells.append(grid_index(rows.known[statistic.expression], statistic.factor).alias("i"))
         # rows with one value have one integer, so any will do
         integers.append(call("min", column("i", "t")).alias("i"))
@@ -352,7 +350,7 @@ def distinct_values(exact_query: ExactQuery, rows: Rows, statistic: Distinct) ->
         ranked = select([*keys, v, *carried, window("row_number", by, order).alias("rank")], different)
         values = select([], ranked).where(column("rank", "t") <= exact_query.limits.rows)
     # the number or the sum of the values that occur in a group's rows
-    if isinstance(statistic, DistinctCount):
+    if statistic.factor is None:
         return values.showing([*keys, call("count", v.distinct()).alias("s")]).grouped(keys)
     once = values.showing([*keys, v, *integers]).grouped([*keys, v])
     centre = statistic.factor.centre
@@ -509,7 +507,7 @@ def coded_statement(
     keyed hash that is the same at any time and on any version.
     """
     exact_query = ExactQuery(
-        relation=plan.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
+        relation=plan.question.relation, keys=(), domains=None, limits=plan.limits, statistics=(), count_units=False
     )
     reads = Reads(tuple(coded.expression for coded in plan.columns), frozenset())
     rows = FreshRows(exact_query, catalogue, None, salt, reads, lists=lists, bounds=bounds)

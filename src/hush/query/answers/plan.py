@@ -32,16 +32,12 @@ from hush.query.answers.tree import (
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression, Released, substituted
 from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, planned_at
-from hush.query.plan.estimators import MOMENTS, PAIRS
+from hush.query.plan.estimators import ADDITIVE
 from hush.query.plan.keys import Listed, domains
 from hush.query.plan.plan import Plan, PlanTerms, PriceItem
-from hush.query.question import AggregateKind, Question
+from hush.query.question import Question
 from hush.query.relations import walk, with_sources
 from hush.query.schema import Schema
-
-_K = AggregateKind
-ADDITIVE = {_K.COUNT, _K.SUM, _K.AVG} | MOMENTS | PAIRS
-"""Aggregates of sums over rows: the value for a union of groups follows from the sums of its groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +237,5 @@ def widest_error(plan: ComposedPlan, name: str) -> float | None:
 
 def added_up_plan(plan: Plan, times: int) -> Plan:
     """Return the plan of groups that are the sums of ``times`` groups."""
-    noises = tuple(
-        replace(noise, law=cast("GroupedNoise", SummedNoise(law=noise.law, times=times))) for noise in plan.noises
-    )
-    return replace(plan, noises=noises)
+    laws = {statistic: cast("GroupedNoise", SummedNoise(law=law, times=times)) for statistic, law in plan.laws.items()}
+    return replace(plan, laws=laws)

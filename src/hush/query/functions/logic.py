@@ -6,9 +6,11 @@ Over arrays truth is 1, falsehood 0 and NULL is NaN.
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +26,7 @@ from hush.query.functions.record import (
     Array,
     Function,
     Reading,
-    chosen,
     common_step,
-    compared,
     constant,
     describe,
     floats,
@@ -36,6 +36,7 @@ from hush.query.functions.record import (
     need,
     nulls,
     number,
+    objects,
     of_floats,
     of_kinds,
     refuse,
@@ -230,6 +231,26 @@ def conjuncts(expression: Expression, op: Op = Op.AND) -> list[Expression]:
     return parts
 
 
+def compared(op: Op, left: Array, right: Array) -> Array:
+    """Return a comparison: 1, 0, or NaN where either side is NULL."""
+    compare, _ = COMPARISONS[op]
+    if left.dtype == np.float64 and right.dtype == np.float64:
+        return np.where(np.isnan(left) | np.isnan(right), np.nan, compare(left, right).astype(float))
+    # texts, times, and whole numbers that are too large for floats
+    each = np.frompyfunc(lambda one, other: None if one is None or other is None else compare(one, other), 2, 1)
+    return floats(each(objects(left), objects(right)))
+
+
+def chosen(conditions: list[Array], values: list[Array]) -> Array:
+    """Return the value of the first condition that is 1, else the last value."""
+    kind = np.float64 if all(value.dtype == np.float64 for value in values) else object
+    *values, result = values if kind is np.float64 else [objects(value) for value in values]
+    # from the last to the first, so that the first condition that holds wins
+    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+        result = np.where(condition == 1, value, result)
+    return np.asarray(result, dtype=kind)
+
+
 def _any(left: Array, right: Array) -> Array:
     return np.where((left == 1) | (right == 1), 1.0, left + right)
 
@@ -256,14 +277,15 @@ def _to_boolean(op: Op, arguments: Arguments) -> Type:
     return Type(Kind.BOOLEAN, type_.nullable or type_.kind is Kind.TEXT, values=(False, True))
 
 
-COMPARISONS = {
-    Op.EQUAL: "",  # also of rows of values
-    Op.NOT_EQUAL: "",
-    Op.LESS: "LT",
-    Op.LESS_EQUAL: "LTE",
-    Op.GREATER: "GT",
-    Op.GREATER_EQUAL: "GTE",
+COMPARISONS: dict[Op, tuple[Callable[[Any, Any], Any], str]] = {
+    Op.EQUAL: (operator.eq, ""),  # also of rows of values
+    Op.NOT_EQUAL: (operator.ne, ""),
+    Op.LESS: (operator.lt, "LT"),
+    Op.LESS_EQUAL: (operator.le, "LTE"),
+    Op.GREATER: (operator.gt, "GT"),
+    Op.GREATER_EQUAL: (operator.ge, "GTE"),
 }
+"""What NumPy and Python compute, and the class of sqlglot's nodes, if it is read as a plain call."""
 LOGIC = (
     *(
         Function(
@@ -275,7 +297,7 @@ LOGIC = (
             evaluate=lambda comparison, arguments: compared(comparison.op, *arguments),
             per_character=1,
         )
-        for op, node in COMPARISONS.items()
+        for op, (_, node) in COMPARISONS.items()
     ),
     Function(
         Op.AND,

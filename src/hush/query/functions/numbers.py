@@ -8,8 +8,10 @@ number and not zero is at least 1).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from hush.query.functions.record import (
     Function,
     Reading,
     Rewrite,
+    Rule,
     common_step,
     describe,
     floats,
@@ -296,6 +299,10 @@ def round_half_away(x: Array, digits: Array | None = None) -> Array:
     return np.asarray(np.where(x < 0, -1, 1) * (whole + (size - whole >= 0.5)) / scale)
 
 
+def _powers(a: Array, b: Array) -> Array:
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, np.power(a, b))  # to NumPy 1 to the power of NaN is 1
+
+
 def _lower_edges(x: Array, low: Array, high: Array, count: Array) -> Array:
     width = (high - low) / count
     return np.asarray(low + width * np.minimum(np.floor((np.clip(x, low, high) - low) / width), count - 1))
@@ -322,34 +329,22 @@ def _numbers_or_times(op: Op, arguments: Arguments) -> Arguments:
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT", "UINT", "UBIGINT")
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
-_FRACTION = (Reading("Div", ignored=("typed", "safe")),)
-_ROUND, _BUCKET = ("this", "decimals"), ("this", "min_value", "max_value", "num_buckets")
-
-NUMBERS = (
-    Function(Op.ADD, _add, (2, 2), evaluate=of_floats(lambda a, b: a + b), rising=True),  # read with intervals of time
-    Function(Op.SUBTRACT, _add, (2, 2), evaluate=of_floats(lambda a, b: a - b)),
-    Function(Op.MULTIPLY, _add, (2, 2), reads=(Reading("Mul"),), evaluate=of_floats(lambda a, b: a * b)),
-    Function(Op.DIVIDE, _divide, (2, 2), reads=_FRACTION, evaluate=of_floats(lambda a, b: a / b)),
-    Function(
-        Op.DIVIDE_WHOLE,
-        _divide,
-        (2, 2),
-        reads=(Reading("IntDiv"),),
-        evaluate=of_floats(lambda a, b: np.trunc(a / b)),
-    ),
-    Function(Op.MODULO, _modulo, (2, 2), ("MOD",), (Reading("Mod"),), evaluate=of_floats(np.fmod)),
-    Function(Op.NEGATE, _unary, (1, 1), evaluate=of_floats(np.negative)),
-    Function(Op.ABS, _unary, (1, 1), ("ABS",), (Reading("Abs", ONE),), evaluate=of_floats(np.abs)),
+_BUCKET = ("this", "min_value", "max_value", "num_buckets")
+Formula = Callable[..., Any]
+"""What NumPy computes of float64 arrays."""
+_OPERATIONS: tuple[tuple[Op, Rule, tuple[str, ...], tuple[Reading, ...], Formula], ...] = (
+    (Op.SUBTRACT, _add, (), (), lambda a, b: a - b),  # read with intervals of time, as ADD is
+    (Op.MULTIPLY, _add, (), (Reading("Mul"),), lambda a, b: a * b),
+    (Op.DIVIDE, _divide, (), (Reading("Div", ignored=("typed", "safe")),), lambda a, b: a / b),
+    (Op.DIVIDE_WHOLE, _divide, (), (Reading("IntDiv"),), lambda a, b: np.trunc(a / b)),
+    (Op.MODULO, _modulo, ("MOD",), (Reading("Mod"),), np.fmod),
+    (Op.LOG, _logarithm, ("LOG", "LOG10"), (), lambda base, a: np.log(a) / np.log(base)),
+    (Op.POWER, _power, ("POWER",), (Reading("Pow"),), _powers),
+)
+"""Functions of two numbers: their names, the classes that are plain calls of them, and their formulas."""
+_RISING: tuple[tuple[Op, Rule, tuple[int, int], tuple[Reading, ...], Formula], ...] = (
     *(
-        Function(
-            op,
-            rule,
-            (1, 1),
-            (op.value,),
-            (Reading(op.value.capitalize(), ONE),),
-            evaluate=of_floats(ufunc),
-            rising=True,
-        )
+        (op, rule, (1, 1), (Reading(op.value.capitalize(), ONE),), ufunc)
         for op, rule, ufunc in (
             (Op.SIGN, _unary, np.sign),
             (Op.FLOOR, _unary, np.floor),
@@ -360,25 +355,21 @@ NUMBERS = (
             (Op.LN, _library, np.log),
         )
     ),
-    Function(
-        Op.ROUND,
-        rounded,
-        (1, 2),
-        ("ROUND",),
-        (Reading("Round", _ROUND),),
-        evaluate=of_floats(round_half_away),
-        rising=True,
-    ),
-    Function(
-        Op.LOG, _logarithm, (2, 2), ("LOG", "LOG10"), evaluate=of_floats(lambda base, a: np.log(a) / np.log(base))
-    ),
-    Function(
-        Op.POWER,
-        _power,
-        (2, 2),
-        ("POWER",),
-        (Reading("Pow"),),
-        evaluate=of_floats(lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, np.power(a, b))),
+    (Op.ROUND, rounded, (1, 2), (Reading("Round", ("this", "decimals")),), round_half_away),
+    (Op.CLIP, _clip, (3, 3), (), np.clip),
+    (Op.BIN, _binned, (4, 4), (), _lower_edges),
+    (Op.WIDTH_BUCKET, _binned, (4, 4), (Reading("WidthBucket", _BUCKET),), _buckets),
+)
+"""Functions of a number, and perhaps of constants, that rise with it and are called by their own name."""
+
+NUMBERS = (
+    Function(Op.ADD, _add, (2, 2), evaluate=of_floats(lambda a, b: a + b), rising=True),
+    *(Function(op, rule, (2, 2), names, reads, evaluate=of_floats(f)) for op, rule, names, reads, f in _OPERATIONS),
+    Function(Op.NEGATE, _unary, (1, 1), evaluate=of_floats(np.negative)),
+    Function(Op.ABS, _unary, (1, 1), ("ABS",), (Reading("Abs", ONE),), evaluate=of_floats(np.abs)),
+    *(
+        Function(op, rule, arity, (op.value,), reads, evaluate=of_floats(formula), rising=True)
+        for op, rule, arity, reads, formula in _RISING
     ),
     *(
         Function(
@@ -393,17 +384,6 @@ NUMBERS = (
             per_character=2,
         )
         for op in (Op.LEAST, Op.GREATEST)
-    ),
-    Function(Op.CLIP, _clip, (3, 3), ("CLIP",), evaluate=of_floats(np.clip), rising=True),
-    Function(Op.BIN, _binned, (4, 4), ("BIN",), evaluate=of_floats(_lower_edges), rising=True),
-    Function(
-        Op.WIDTH_BUCKET,
-        _binned,
-        (4, 4),
-        ("WIDTH_BUCKET",),
-        (Reading("WidthBucket", _BUCKET),),
-        evaluate=of_floats(_buckets),
-        rising=True,
     ),
     Function(
         Op.TO_INTEGER,

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
@@ -164,36 +163,6 @@ def objects(array: Array) -> Array:
 def of_floats(function: Callable[..., Any]) -> Evaluation:
     """Return the evaluation of a function of float64 arrays, in which NaN gives NaN."""
     return lambda _, arguments: np.asarray(function(*map(floats, arguments)), dtype=np.float64)
-
-
-_COMPARISONS: dict[Op, Callable[[Any, Any], Any]] = {
-    Op.EQUAL: operator.eq,
-    Op.NOT_EQUAL: operator.ne,
-    Op.LESS: operator.lt,
-    Op.LESS_EQUAL: operator.le,
-    Op.GREATER: operator.gt,
-    Op.GREATER_EQUAL: operator.ge,
-}
-
-
-def compared(op: Op, left: Array, right: Array) -> Array:
-    """Return a comparison: 1, 0, or NaN where either side is NULL."""
-    compare = _COMPARISONS[op]
-    if left.dtype == np.float64 and right.dtype == np.float64:
-        return np.where(np.isnan(left) | np.isnan(right), np.nan, compare(left, right).astype(float))
-    # texts, times, and whole numbers that are too large for floats
-    each = np.frompyfunc(lambda one, other: None if one is None or other is None else compare(one, other), 2, 1)
-    return floats(each(objects(left), objects(right)))
-
-
-def chosen(conditions: list[Array], values: list[Array]) -> Array:
-    """Return the value of the first condition that is 1, else the last value."""
-    kind = np.float64 if all(value.dtype == np.float64 for value in values) else object
-    *values, result = values if kind is np.float64 else [objects(value) for value in values]
-    # from the last to the first, so that the first condition that holds wins
-    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
-        result = np.where(condition == 1, value, result)
-    return np.asarray(result, dtype=kind)
 
 
 def unknown(expression: Call, arguments: list[Array]) -> Array:

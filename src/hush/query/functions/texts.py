@@ -55,14 +55,18 @@ _MADE = 3  # nanoseconds per character of a text that is copied
 _LONGEST = 2**31 - 1
 _LISTED = 10_000
 """The longest text that a list of values has, in characters; engines cut longer ones that they make."""
-_SIMPLE: dict[Op, Callable[[str], str]] = {
-    Op.LOWER: str.lower,
-    Op.UPPER: str.upper,
-    Op.TRIM: lambda text: text.strip(" "),
-    Op.LTRIM: lambda text: text.lstrip(" "),
-    Op.RTRIM: lambda text: text.rstrip(" "),
+_LENGTH = ("length", 0, _LONGEST)
+_PARTS: dict[Op, tuple[tuple[tuple[str, int, int], ...], Callable[..., str]]] = {
+    Op.LOWER: ((), str.lower),
+    Op.UPPER: ((), str.upper),
+    Op.TRIM: ((), lambda text: text.strip(" ")),
+    Op.LTRIM: ((), lambda text: text.lstrip(" ")),
+    Op.RTRIM: ((), lambda text: text.rstrip(" ")),
+    Op.LEFT: ((_LENGTH,), lambda text, size: text[:size]),
+    Op.RIGHT: ((_LENGTH,), lambda text, size: text[max(len(text) - size, 0) :]),
+    Op.SUBSTRING: ((("start", 1, _LONGEST), _LENGTH), lambda text, start, size: text[start - 1 : start - 1 + size]),
 }
-"""From one text to another, without more to say."""
+"""From a text and constant numbers to a text: the name and limits of each number, and what is made of them."""
 
 
 def _mapped(type_: Type, function: Callable[[str], str]) -> Type:
@@ -73,10 +77,12 @@ def _mapped(type_: Type, function: Callable[[str], str]) -> Type:
     return Type(Kind.TEXT, type_.nullable, values=values)
 
 
-def _simple(op: Op, arguments: Arguments) -> Type:
-    """LOWER, UPPER, TRIM, LTRIM and RTRIM (of blanks)."""
-    (type_,) = need(op, arguments, Kind.TEXT)
-    return _mapped(type_, _SIMPLE[op])
+def _part(op: Op, arguments: Arguments) -> Type:
+    """LOWER, UPPER, TRIM, LTRIM and RTRIM (of blanks), LEFT, RIGHT, and SUBSTRING, which counts from 1."""
+    need(op, arguments[:1], Kind.TEXT)
+    limits, function = _PARTS[op]
+    numbers = [literal_integer(op, number, *limit) for number, limit in zip(arguments[1:], limits, strict=True)]
+    return _mapped(arguments[0].type, lambda text: function(text, *numbers))
 
 
 def _length(op: Op, arguments: Arguments) -> Type:
@@ -113,22 +119,6 @@ def _split(op: Op, arguments: Arguments) -> Type:
         return parts[place - 1] if place <= len(parts) else ""
 
     return _mapped(arguments[0].type, split)
-
-
-def _substring(op: Op, arguments: Arguments) -> Type:
-    """SUBSTRING(x, start, length), counted from 1."""
-    need(op, arguments[:1], Kind.TEXT)
-    start = literal_integer(op, arguments[1], "start", 1, _LONGEST)
-    size = literal_integer(op, arguments[2], "length", 0, _LONGEST)
-    return _mapped(arguments[0].type, lambda text: text[start - 1 : start - 1 + size])
-
-
-def _end(op: Op, arguments: Arguments) -> Type:
-    """LEFT and RIGHT."""
-    need(op, arguments[:1], Kind.TEXT)
-    size = literal_integer(op, arguments[1], "length", 0, _LONGEST)
-    cut: Callable[[str], str] = (lambda t: t[:size]) if op is Op.LEFT else (lambda t: t[len(t) - min(size, len(t)) :])
-    return _mapped(arguments[0].type, cut)
 
 
 def _concat(op: Op, arguments: Arguments) -> Type:
@@ -347,15 +337,15 @@ def _cost(expression: Call) -> int:
 
 _SIGNED = ("negative_length_returns_empty",)
 TEXTS = (
-    Function(Op.LOWER, _simple, (1, 1), ("LOWER",), (Reading("Lower", ONE),), per_character=20),
-    Function(Op.UPPER, _simple, (1, 1), ("UPPER",), (Reading("Upper", ONE),), per_character=20),
-    *(Function(op, _simple, (1, 1), (op.value,), per_character=8) for op in (Op.TRIM, Op.LTRIM, Op.RTRIM)),
+    Function(Op.LOWER, _part, (1, 1), ("LOWER",), (Reading("Lower", ONE),), per_character=20),
+    Function(Op.UPPER, _part, (1, 1), ("UPPER",), (Reading("Upper", ONE),), per_character=20),
+    *(Function(op, _part, (1, 1), (op.value,), per_character=8) for op in (Op.TRIM, Op.LTRIM, Op.RTRIM)),
     Function(Op.LENGTH, _length, (1, 1), ("LENGTH",), (Reading("Length", ONE),), per_character=2),
     Function(Op.STRLEN, _length, (1, 1), ("STRLEN",), per_character=1),
-    Function(Op.SUBSTRING, _substring, (3, 3), ("SUBSTRING",), per_character=_MADE),
+    Function(Op.SUBSTRING, _part, (3, 3), ("SUBSTRING",), per_character=_MADE),
     Function(Op.CONCAT, _concat, (1, ANY_NUMBER), ("CONCAT",)),
-    Function(Op.LEFT, _end, (2, 2), ("LEFT",), (Reading("Left", ignored=_SIGNED),), per_character=_MADE),
-    Function(Op.RIGHT, _end, (2, 2), ("RIGHT",), (Reading("Right", ignored=_SIGNED),), per_character=_MADE),
+    Function(Op.LEFT, _part, (2, 2), ("LEFT",), (Reading("Left", ignored=_SIGNED),), per_character=_MADE),
+    Function(Op.RIGHT, _part, (2, 2), ("RIGHT",), (Reading("Right", ignored=_SIGNED),), per_character=_MADE),
     Function(Op.REPLACE, _replaced, (3, 3), ("REPLACE",), per_character=16, searches=True),
     Function(Op.STARTS_WITH, _holds, (2, 2), ("STARTS_WITH", "PREFIX"), (Reading("StartsWith"),), per_character=1),
     Function(Op.ENDS_WITH, _holds, (2, 2), ("ENDS_WITH", "SUFFIX"), (Reading("EndsWith"),), per_character=1),

@@ -50,8 +50,7 @@ from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     FINE,
     Count,
-    DistinctCount,
-    DistinctTotal,
+    Distinct,
     Factor,
     Halves,
     Noised,
@@ -74,6 +73,8 @@ Parts = tuple[tuple[Statistic, Fraction], ...]
 
 MOMENTS = {AggregateKind.VARIANCE, AggregateKind.VARIANCE_POPULATION}
 PAIRS = {AggregateKind.COVARIANCE, AggregateKind.COVARIANCE_POPULATION, AggregateKind.CORRELATION}
+ADDITIVE = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
+"""Aggregates of a count and sums over rows: the value for a union of groups follows from the sums of its groups."""
 _SAMPLE = {AggregateKind.VARIANCE, AggregateKind.COVARIANCE}
 _CLIPPED = {AggregateKind.AVG} | MOMENTS
 """Moments that are moved to the nearest end of their public range."""
@@ -295,15 +296,17 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
     Refuse factors that, alone or multiplied, overflow or underflow a float.
     """
     needs = Needs(weighted=weighted)
-    populations = [Population.of(aggregate.where, aggregate.arguments) for aggregate in aggregates]
+    populations: list[Population] = []
     counted: dict[Population, list[Aggregate]] = {}
-    for aggregate, population in zip(aggregates, populations, strict=True):
-        if aggregate.kind in _WEIGHED:
+    for aggregate in aggregates:
+        population = Population.of(aggregate.where, aggregate.arguments)
+        populations.append(population)
+        if aggregate.kind in ADDITIVE:
             counted.setdefault(population, []).append(aggregate)
     sources = _sources(counted, weighted=weighted)
     estimators: list[Estimator] = []
     for aggregate, population in zip(aggregates, populations, strict=True):
-        if aggregate.kind in _WEIGHED:
+        if aggregate.kind in ADDITIVE:
             estimators.append(_counted(aggregate, population, sources[population], needs))
         else:
             estimators.append(_compile(aggregate, population, needs))
@@ -312,8 +315,10 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
         products += [(choice.histogram.factor,)] if isinstance(choice.histogram, LineHistogram) else []
     for noised in needs.statistics:
         statistic = members(noised)[0]
-        if isinstance(statistic, Total | DistinctTotal):
-            products.append(statistic.factors if isinstance(statistic, Total) else (statistic.factor,))
+        if isinstance(statistic, Total):
+            products.append(statistic.factors)
+        elif isinstance(statistic, Distinct) and statistic.factor is not None:
+            products.append((statistic.factor,))
     for factors in products:
         step, largest = Fraction(1), 1
         for factor in factors:
@@ -329,31 +334,30 @@ def compile_aggregates(aggregates: tuple[Aggregate, ...], *, weighted: bool) -> 
 
 def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Estimator:
     """Return the estimator of an aggregate of distinct units or values, or of a choice."""
-    statistic: UnitCount | DistinctCount
+    if aggregate.kind is AggregateKind.COUNT_UNITS:
+        units = UnitCount(population=population)
+        needs.statistics[units] += _ONE
+        return Linear(parts=((units, _ONE),), counts=True)
+    (argument,) = aggregate.arguments
     match aggregate.kind:
-        case AggregateKind.COUNT_UNITS:
-            statistic = UnitCount(population=population)
-            needs.statistics[statistic] += _ONE
-            return Linear(parts=((statistic, _ONE),), counts=True)
         case AggregateKind.COUNT_DISTINCT:
-            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
-            needs.statistics[statistic] += _ONE
-            return Linear(parts=((statistic, _ONE),))
+            distinct = Distinct(population=population, expression=argument)
+            needs.statistics[distinct] += _ONE
+            return Linear(parts=((distinct, _ONE),))
         case AggregateKind.SUM_DISTINCT:
-            raw = Factor.raw(aggregate.arguments[0])
-            summed = DistinctTotal(population=population, factor=raw)
+            raw = Factor.raw(argument)
+            summed = Distinct(population=population, expression=argument, factor=raw)
             needs.statistics[summed] += _ONE
             return _sum(((summed, raw.step),), raw)
         case AggregateKind.AVG_DISTINCT:  # the centred sum of the distinct values over their number
-            factor = Factor.centred(aggregate.arguments[0])
-            summed = DistinctTotal(population=population, factor=factor)
-            statistic = DistinctCount(population=population, expression=aggregate.arguments[0])
+            factor = Factor.centred(argument)
+            summed = Distinct(population=population, expression=argument, factor=factor)
+            distinct = Distinct(population=population, expression=argument)
             needs.statistics[summed] += _ONE
-            needs.statistics[statistic] += _QUARTER
+            needs.statistics[distinct] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
-            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((statistic, _ONE),))
+            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((distinct, _ONE),))
         case AggregateKind.MODE:
-            argument = aggregate.arguments[0]
             values = finite_values(argument.type)
             if not values:
                 how = "BIN it, or declare" if argument.type.kind is not Kind.TEXT else "declare"
@@ -364,12 +368,12 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
-            histogram = LineHistogram.of(population, aggregate.arguments[0])
+            histogram = LineHistogram.of(population, argument)
             fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
-    return needs.choices[needs.choices.index(choice)]
+    return choice
 
 
 def _counted(aggregate: Aggregate, population: Population, source: CountSource | None, needs: Needs) -> Estimator:
@@ -425,9 +429,6 @@ def _centred(argument: Expression, weight: Fraction, source: CountSource, needs:
 
 
 _ONE, _HALF, _QUARTER = Fraction(1), Fraction(1, 2), Fraction(1, 4)
-_WEIGHED = {AggregateKind.COUNT, AggregateKind.SUM, AggregateKind.AVG} | MOMENTS | PAIRS
-"""Aggregates that are computed from a count and sums."""
-
 
 _Weights = Mapping[Expression | None, Fraction]
 """How much answers depend on the sum of each argument, and, under None, on the number of rows."""

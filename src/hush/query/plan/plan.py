@@ -47,8 +47,7 @@ from hush.query.plan.keys import (
 )
 from hush.query.plan.stability import (
     Count,
-    DistinctCount,
-    DistinctTotal,
+    Distinct,
     Halves,
     Limits,
     Matches,
@@ -131,6 +130,8 @@ class Plan:
     exact_query: ExactQuery
     estimators: tuple[Estimator, ...]
     noises: tuple[Noise, ...]
+    laws: Mapping[Statistic, GroupedNoise]
+    """The noise of each statistic; where groups are added up, that of its sums."""
     draws: tuple[Draw, ...]
     selection: Selection | None
     epsilon: Fraction
@@ -174,15 +175,9 @@ class Plan:
             return self.estimators[output.index]
         return None
 
-    @property
-    def laws(self) -> dict[Statistic, GroupedNoise]:
-        """The noise of each statistic."""
-        return {statistic: noise.law for noise in self.noises for statistic in noise.statistics}
-
     def noise_of(self, parts: Parts) -> list[tuple[Fraction, GroupedNoise]]:
         """Return the noise of Σ factor·statistic: its factors and laws."""
-        laws = self.laws
-        return [(factor, laws[statistic]) for statistic, factor in parts]
+        return [(factor, self.laws[statistic]) for statistic, factor in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +316,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     meant_at = spent + (gaussian or divergent) * noise_delta
     if selection is not None and selection.gaussian:
         meant_at += noise_delta
+    laws = {statistic: noise.law for noise in noises for statistic in noise.statistics}
     plan = Plan(
         question=question,
         exact_query=ExactQuery(
@@ -329,11 +325,12 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
             domains=public if question.keys else None,
             together=combined,
             limits=bounds,
-            statistics=tuple(statistic for noise in noises for statistic in noise.statistics),
+            statistics=tuple(laws),
             count_units=private_keys,
         ),
         estimators=estimators,
         noises=noises,
+        laws=laws,
         draws=draws,
         selection=selection,
         epsilon=epsilon,
@@ -409,8 +406,7 @@ def _noises(
 _WORDS = {
     Halves: "sum and count of",
     Total: "sum of",
-    DistinctTotal: "sum of distinct values of",
-    DistinctCount: "distinct values of",
+    Distinct: "distinct values of",
     UnitCount: "count of units",
     Count: "count",
 }
@@ -423,7 +419,7 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
         which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
         words = " ".join(filter(None, [item[0].kind.value + "s" * (len(item) > 1), which, "of"]))
     else:
-        words = _WORDS[type(item)]
+        words = "sum of " * (isinstance(item, Distinct) and item.factor is not None) + _WORDS[type(item)]
     expressions: list[Expression] = []
     if isinstance(read, Total):
         expressions = [factor.expression for factor in read.factors]

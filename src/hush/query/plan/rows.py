@@ -31,7 +31,6 @@ from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.stability import MAX_ROWS, Factor, Limits, Matches, Units, limits, uncounted
 from hush.query.question import RowQuestion
-from hush.query.relations import Relation
 from hush.query.schema import Schema
 from hush.query.types import Kind, Type, Value, at_position
 
@@ -103,7 +102,6 @@ class RowPlan:
     """Which coded rows an engine hands over, at most ``limits.rows`` of each unit. Public."""
 
     question: RowQuestion
-    relation: Relation
     columns: tuple[CodedColumn, ...]
     limits: Limits
 
@@ -119,7 +117,6 @@ def plan_rows(
         bounds = replace(bounds, rows=max_rows)
     return RowPlan(
         question=question,
-        relation=question.relation,
         columns=tuple(CodedColumn.of(name, expression) for name, expression in question.columns),
         limits=bounds,
     )

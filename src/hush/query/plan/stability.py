@@ -49,7 +49,7 @@ FILTER and whose arguments are not NULL) of an integer that lies in [-bound, bou
 where index(x) = x/step, rounded and clamped between two public integers. Where units may be weighted down, and their
 sums truncated, the step is a fraction of the column's own: 2²⁰ steps or more, so that what is cut off hardly matters.
 Distinct units and distinct values are counted apart; both count something a unit can add at most once (units) or
-``rows`` times (values). Distinct values are also summed, see `DistinctTotal`.
+``rows`` times (values). Distinct values are also summed, see `Distinct`.
 
 **5. A unit → the vector over all groups** (`sensitivity`). By 2 and 4 a unit adds at most rows·B to each of at most
 ``groups`` coordinates of a statistic, whatever the other units are. Adding or removing a unit therefore changes the
@@ -209,7 +209,10 @@ def limits(
             raise UnplannableError("a join of private tables needs a unit; declare it in the policy")
     if not owned and len(read) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UnplannableError(f"table {twice!r} is read twice but has no unit; declare its unit in the policy")
+        raise UnplannableError(
+            f"every row of {twice!r} is a unit, so the table can be read only once in a question: two copies of a row "
+            "would pass for two units; use FILTER or CASE instead of UNION ALL, or declare its unit in the policy"
+        )
     touched = schema.neighbours.units_touched
     if one_row_per_unit(relation, owned=bool(owned)):
         return Limits(units=Units.ALONE, rows=1, groups=1, touched=touched)
@@ -574,49 +577,29 @@ class UnitCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctCount:
-    """How many values occur, where each unit shows at most ``rows`` of its values in each group.
+class Distinct:
+    """How many values occur, or the sum of the values that occur, each once: SUM(DISTINCT x).
 
-    A unit's values are kept in the order of a hash of (unit, value). A unit that comes adds at most the values it
-    shows, and takes none away.
-    """
-
-    population: Population
-    expression: Expression
-    bound = 1
-    """A value counts once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctTotal:
-    """The sum of the values that occur, each once, as integers around a centre: SUM(DISTINCT x).
-
-    The values are those that `DistinctCount` counts: S = ⋃ S_u, where S_u are the at most ``rows`` values that unit u
-    shows in the group, whatever other units there are. The sum is f(S) = Σ (index(v) - centre) over v in S. A unit that
-    comes makes S grow by a subset of S_u, which has ``rows`` values at most, and each changes f by ``bound`` at most.
-    So the sensitivity within a group is rows·bound, as that of a sum over rows. A value may be on a finer grid than its
+    Each unit shows at most ``rows`` of its values in each group, in the order of a hash of (unit, value). S = ⋃ S_u,
+    where S_u are the values that unit u shows, whatever other units there are. A unit that comes makes S grow by a
+    subset of S_u, which has ``rows`` values at most, and takes none away. So the number of values changes by ``rows``
+    at most. The sum is f(S) = Σ (index(v) - centre) over v in S, of which each value changes ``bound`` at most: the
+    sensitivity within a group is rows·bound, as that of a sum over rows. A value may be on a finer grid than its
     integer: values are told apart as they are, so that f does not depend on which of two equal indices is meant.
     """
 
     population: Population
-    factor: Factor
-
-    @property
-    def expression(self) -> Expression:
-        """The expression with the values that are summed."""
-        return self.factor.expression
+    expression: Expression
+    factor: Factor | None = None
+    """The integers that are summed; None where the values are counted."""
 
     @property
     def bound(self) -> int:
-        """The largest magnitude of one value's integer, at least 1."""
-        return max(*map(abs, self.factor.ends), 1)
+        """The largest magnitude of one value's integer, at least 1; a value counts once."""
+        return 1 if self.factor is None else max(*map(abs, self.factor.ends), 1)
 
 
-Distinct = DistinctCount | DistinctTotal
-"""Statistics of distinct values."""
-
-
-Statistic = Count | Total | UnitCount | DistinctCount | DistinctTotal
+Statistic = Count | Total | UnitCount | Distinct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

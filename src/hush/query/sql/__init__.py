@@ -40,7 +40,7 @@ from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
 from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
-from hush.query.sql.select import MAX_OUTPUTS, answers_of, check_rows_as_units, is_finished
+from hush.query.sql.select import MAX_OUTPUTS, answers_of, is_finished
 from hush.query.sql.text import DEFAULT, DIALECTS, read_query
 
 __all__ = ["parse", "parse_rows", "resolve"]
@@ -100,7 +100,6 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
         tree = with_plain_joins(unqualified(read_query(text), schema), schema)
         table = derived(tree, context, NO_PARTS)
         _check_unused_parts(context)
-        check_rows_as_units(table.relation, schema)
         if context.awaited:
             raise QuestionError(
                 "Rows of a release cannot be compared with an answer.", "Ask for it first, and write it."

@@ -36,8 +36,7 @@ from hush.query.errors import QuestionError
 from hush.query.expressions import Column, Expression, Literal, Op, columns_in
 from hush.query.functions import call, constant
 from hush.query.question import Aggregate, Ordering, Question
-from hush.query.relations import Named, Relation, Scan, scans, used
-from hush.query.schema import Schema
+from hush.query.relations import Named, Scan, used
 from hush.query.sql.allow_list import STATEMENTS, column_name, has, identifier, only, refuse, shown
 from hush.query.sql.answers import level, levels, row_keys, select_results
 from hush.query.sql.expressions import Converter, Rows, has_aggregate, rewritten_aggregate
@@ -225,18 +224,6 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
     return plain, False
 
 
-def check_rows_as_units(relation: Relation, schema: Schema) -> None:
-    """Refuse to read a table twice in which every row is a unit: the two copies of a row would pass for two units."""
-    read: set[str] = set()
-    for scan in scans(relation):
-        if not scan.public and schema.tables[scan.table].unit is None and scan.table in read:
-            raise QuestionError(
-                f"Every row of {scan.table} is a unit, so the table can be read only once in a question.",
-                "Use FILTER or CASE instead of UNION ALL.",
-            )
-        read.add(scan.table)
-
-
 def _no_aggregate() -> QuestionError:
     return QuestionError(
         "The question has no aggregate, so it would show single rows.",
@@ -275,7 +262,6 @@ class _Released(Grouped):
         if not self._aggregates and not self.keys:
             raise _no_aggregate()
         relation, columns = self.rows.scope.relation, [*self.columns, *self._aggregates.values()]
-        check_rows_as_units(relation, self.context.schema)
         expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
         for window in self.windows.made:
             expressions += window.expressions

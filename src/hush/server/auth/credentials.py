@@ -25,7 +25,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, Self
 from urllib.parse import quote, urlencode
@@ -89,18 +89,13 @@ def _hash(code: str) -> str:
 class SecondFactor:
     """The stored second factor of one person."""
 
-    secret: str
+    secret: str = field(default_factory=lambda: _random(20))
     used: int = 0
     """The half minute of the last code that was accepted."""
     recovery: tuple[str, ...] = ()
     """The hashes of codes that are left; nobody has any before they have shown a first code of their device."""
     on: bool = False
-    """Whether signing in needs it."""
-
-    @classmethod
-    def new(cls) -> Self:
-        """Return a new second factor, which is off until a first code is shown."""
-        return cls(secret=_random(20))
+    """Whether signing in needs it: from the first code that is shown."""
 
     @classmethod
     def read(cls, text: str | None) -> Self | None:

@@ -102,17 +102,16 @@ def acting(name: str, token: str = "") -> Iterator[None]:
 
 
 class FailedSignIn(NamedTuple):
-    """A failed sign-in, with the hour, the person if known, the address and the way."""
+    """A failed sign-in. The way is password, code, link, token, oidc, sql door (the PostgreSQL protocol) or metrics.
+
+    Or "too many" where a rate limit refused the attempt.
+    """
 
     hour: str
     person: str
     """The name that was given, if a person has it; never another text, which may be a password."""
     address: str
     way: str
-    """The way of the sign-in: password, code, link, token, oidc, sql door (the PostgreSQL protocol) or metrics.
-
-    Or "too many" where a rate limit refused the attempt.
-    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,7 +360,7 @@ class People:
 
     def begin_factor(self, name: str) -> SecondFactor:
         """Store and return a new second factor of a person, which is off until they have shown a code."""
-        factor = SecondFactor.new()
+        factor = SecondFactor()
         with self.storage.changing():
             if self.has_factor(name):
                 raise PeopleError(f"{name!r} has a second factor already; turn it off first.")

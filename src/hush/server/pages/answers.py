@@ -42,6 +42,8 @@ _WORDS = {
 """How the questions of whole releases begin in the ledger."""
 _RECENT = 50
 """How many answers can be chosen for Compare."""
+UNNOTED: Mapping[str, Any] = MappingProxyType({"notes": (), "more_notes": ()})
+"""Replaces the notes of an answer that is drawn where they are written once for all of them."""
 
 
 def kind_of(question: str) -> str:

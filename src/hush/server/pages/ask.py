@@ -36,11 +36,11 @@ from hush.ledger.budgets import price, takes
 from hush.query.plan import Plan
 from hush.query.plan.keys import Listed
 from hush.query.types import Kind
-from hush.report.columns import AnswerColumn, shown_error
+from hush.report.columns import AnswerColumn
 from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
-from hush.server.pages.layout import data_set_named, show
+from hush.server.pages.layout import data_set_named, rounded, show
 from hush.server.pages.tables import CONDITIONS, MEASURES
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit
@@ -220,7 +220,7 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
         for error in errors:
             part = 0.0 if error is None else 100 * error / rows
             mark = "≤ about" if average else "±"
-            words.append("known with the answer" if error is None else f"{mark} {shown_error(float(f'{error:.3g}'))}")
+            words.append("known with the answer" if error is None else f"{mark} {rounded(error)}")
             parts.append("" if error is None or not counts else f"{part:,.0f} %" if part >= 10 else f"{part:.2g} %")
         outputs.append({"name": name, "errors": errors, "words": words, "parts": parts, "counts": counts})
     return outputs
@@ -228,17 +228,15 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
 
 def _keys(explanation: Explanation) -> AnswerColumn:
     """Return some keys of the answer: public ones as they are, others made up."""
-    name, values = " ", tuple(f"group {number}" for number in range(1, 6))
-    if isinstance(explanation.plan, Plan):
-        question, domains = explanation.plan.question, explanation.plan.exact_query.domains
-        if question.keys:
-            places = {
-                (getattr(output, "source", ""), getattr(output, "index", None)): key for key, output in question.outputs
-            }
-            name = places.get(("key", 0), question.keys[0][0])
-        else:
-            values = ("all rows",)
-        if question.keys and domains is not None and isinstance(domains[0], Listed):
+    name, values, plan = " ", tuple(f"group {number}" for number in range(1, 6)), explanation.plan
+    if isinstance(plan, Plan) and not plan.question.keys:
+        values = ("all rows",)
+    elif isinstance(plan, Plan):
+        name, domains = plan.question.keys[0][0], plan.exact_query.domains
+        for shown_as, output in plan.question.outputs:
+            if (getattr(output, "source", ""), getattr(output, "index", None)) == ("key", 0):
+                name = shown_as
+        if domains is not None and isinstance(domains[0], Listed):
             values = tuple(
                 label(value if not isinstance(value, Fraction) else int(value) if value == int(value) else float(value))
                 for value in domains[0].values[:_MOST_BARS]

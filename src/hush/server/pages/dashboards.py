@@ -24,7 +24,7 @@ from hush.server import dashboards
 from hush.server.api import number_of
 from hush.server.dashboards import Dashboard
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages.answers import shown
+from hush.server.pages.answers import UNNOTED, shown
 from hush.server.pages.ask import odds
 from hush.server.pages.layout import minute, show
 from hush.server.rate_limits import Rate
@@ -131,7 +131,7 @@ def _answered(answer: Answer, charge: Release) -> dict[str, Any]:
         "epsilon": figure(answer.price.epsilon, exact=True),
         "receipt": charge.number,
         "date": minute(charge.when),
-        "answer": shown(answer) | {"notes": [], "more_notes": []},
+        "answer": {**shown(answer), **UNNOTED},
     }
 
 

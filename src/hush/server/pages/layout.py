@@ -35,9 +35,6 @@ _FOLDER = Path(__file__).parent
 _STATIC = _FOLDER / "static"
 _MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _CSRF_INPUT = Markup('<input type="hidden" name="{}" value="{}">')
-_ANALYST = ("Ask", "Dashboards", "Releases", "Streams", "Budget", "History", "Tables")
-_OWNER = ("Data", "People", "Requests", "Audit")
-_ONLY_OWNER = ("Budgets", "Streams")
 
 
 @cache
@@ -56,6 +53,7 @@ def _templates() -> jinja2.Environment:
         "percent": percent,
         "figure": figure,
         "half_width": shown_error,
+        "rounded": rounded,
     }
     return templates
 
@@ -74,11 +72,10 @@ def counted(count: int, noun: str) -> str:
 
 
 def draw(visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
-    """Return a template as a page, without navigation unless it is among the values."""
+    """Return a template as a page, without bars of budgets unless they are among the values."""
     context: dict[str, Any] = {
-        "places": [],
-        "badges": {},
         "bars": [],
+        "badge": 0,
         "data_sets": [],
         "data": "",
         "analyst": Role.ANALYST in visit.who.roles,
@@ -162,20 +159,17 @@ async def show(
         data_set = data if data in curator.data_sets else next(iter(curator.data_sets), "")
         bars.extend(account_view(view) for view in curator.budget() if view.data == data_set)
 
-    analyst, waiting = Role.ANALYST in who.roles, 0
-    if analyst:
+    waiting = 0
+    if Role.ANALYST in who.roles:
         with suppress(ForbiddenError, NoPolicyError):  # an analyst whom no policy names yet
             await visit.with_curator(look)
     if who.owner:
         with suppress(HushError):  # whatever is wrong with policy or ledger, the page itself says
             waiting = sum(request["state"] == "waiting" for request in await visit.requests())
-    places = [*(_ANALYST if analyst else ()), *(_OWNER if who.owner else ())]
-    places += [] if analyst else _ONLY_OWNER if who.owner else ["Streams"]
     if status is None:
         status = 200 if error is None else errors.status(error)
     head = {
-        "places": [(place, f"/{place.lower()}") for place in places],
-        "badges": {"/requests": waiting} if waiting else {},
+        "badge": waiting,
         "bars": bars,
         "data_sets": data_sets,
         "data": data or next(iter(data_sets), ""),
@@ -199,6 +193,11 @@ async def data_set_named(visit: Visit, name: str) -> dict[str, Any] | None:
 def amount(text: str | None) -> str:
     """Return an amount of the ledger with few digits; a dash where there is none."""
     return "–" if text in {None, "infinite"} else figure(Fraction(str(text)))
+
+
+def rounded(error: float) -> str:
+    """Return an error with at most three significant digits."""
+    return shown_error(float(f"{error:.3g}"))
 
 
 def minute(when: str) -> str:

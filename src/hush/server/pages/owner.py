@@ -229,7 +229,6 @@ def _saved(visit: Visit, text: str, *, ledger: bool) -> Policy:
     target = Path(policy_path).resolve()
     with _beside(policy_path, text) as new:
         _check_places(Policy.read(new), Policy.read(target) if target.exists() else None, policy_path)
-        Policy.read(new)
         mistakes = check(new, rows=True).mistakes if ledger else ()
         if mistakes:
             raise HushError("\n".join(map(str, mistakes)))

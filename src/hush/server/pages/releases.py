@@ -29,12 +29,11 @@ from hush.learn.linear import LinearModel
 from hush.learn.model import Classifier
 from hush.learn.regression import AdditiveModel
 from hush.learn.schema import ModelColumn
-from hush.report.columns import shown_error
-from hush.server.api import attached, number_in, whole
+from hush.server.api import attached, number_in, number_of, whole
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages.answers import kind_of, shown
+from hush.server.pages.answers import UNNOTED, kind_of, shown
 from hush.server.pages.ask import led_to, odds
-from hush.server.pages.layout import data_set_named, problem_of, show
+from hush.server.pages.layout import data_set_named, problem_of, rounded, show
 from hush.server.pages.tables import NUMBERS, TIMES
 from hush.server.rate_limits import Rate
 from hush.server.releases import FORMS, file_options, written
@@ -111,20 +110,15 @@ def _terms(kind: str, question: str, given: Mapping[str, str], data: str) -> dic
 async def _explained(visit: Visit, kind: str, terms: dict[str, Any]) -> dict[str, Any]:
     if kind == "stream":
         explained = await visit.for_nothing(Rate.EXPLANATIONS, lambda curator: curator.stream.explain(**terms))
-        rows = [(f"each {name}", f"± {_rounded(error)}") for name, error in explained["errors"].items()]
+        rows = [(f"each {name}", f"± {rounded(error)}") for name, error in explained["errors"].items()]
         head = f"{explained['periods']:,} periods for ε {explained['price']['epsilon']}"
         return {"head": head, "rows": rows, "notes": explained["caveats"], "odds": odds(terms["epsilon"])}
     explanation = await visit.explain_release(kind, terms)
     price, *facts = explanation.facts
-    rows = [(fact.label, fact.told(_rounded)) for fact in facts]
+    rows = [(fact.label, fact.told(rounded)) for fact in facts]
     if (outlook := explanation.outlook) is not None:
         rows.append(("budget", str(outlook)))
     return {"head": price.told(), "rows": rows, "notes": explanation.caveats, "odds": odds(terms["epsilon"])}
-
-
-def _rounded(error: float) -> str:
-    """Return an error with at most three significant digits."""
-    return shown_error(float(f"{error:.3g}"))
 
 
 @ROUTES.page("POST /releases/explain", ANALYST)
@@ -175,45 +169,26 @@ async def release_page(visit: Visit) -> Response:
 def _drawn(made: Any, address: str, query: Mapping[str, str]) -> dict[str, Any]:
     """Return a release as its template draws it; of several tables the one that the query names by its number."""
     made = made.parents if isinstance(made, FamilyRelease) else made
-    values: dict[str, Any] = {name: [] for name in ("tables", "answers", "rows", "columns", "facts", "notes")}
-    values |= {"text": "", "question": "", "kind": "model", "model": None, "table": 0}
-    if not isinstance(made, MarginalRelease | SyntheticRelease | RangeRelease):
-        headline = f"{type(made).__name__} at {made.price}"
-        return {**values, "text": made.explain(), "headline": headline, "model": _drawn_model(made, query)}
-    values |= {"notes": made.caveats, "question": made.question}
+    values: dict[str, Any] = {"made": made, "answers": [], "rows": [], "facts": [], "model": None, "table": 0}
     if isinstance(made, MarginalRelease):
-        tables = [
-            (
-                number,
-                " × ".join(columns),
-                f"{made.coding.domain.cells(columns):,}",
-                f"± {_rounded(made.marginals[columns].error)}",
-            )
-            for number, columns in enumerate(made.tables, start=1)
-        ]
-        wanted = query.get("table", "")
-        table = int(wanted) if wanted in {str(number) for number, *_ in tables} else 1
-        answer = shown(made[made.tables[table - 1]], address, query, {"table": str(table)})
-        answers = [(tables[table - 1][1], {**answer, "notes": []})]
-        values |= {"kind": "marginals", "tables": tables, "table": table, "answers": answers}
-        return {**values, "headline": made.largest_error().told(_rounded)}
+        table = number_of(query.get("table", "")) or 1
+        table = table if table <= len(made.tables) else 1
+        columns = made.tables[table - 1]
+        answer = shown(made[columns], address, query, {"table": str(table)})
+        values |= {"table": table, "answers": [(" × ".join(columns), {**answer, **UNNOTED})]}
+        return {**values, "kind": "marginals", "headline": made.largest_error().told(rounded)}
     if isinstance(made, SyntheticRelease):
-        preview = made.table.slice(0, _PREVIEW)
-        rows = [["" if cell is None else cell for cell in row.values()] for row in preview.to_pylist()]
-        values |= {"kind": "synthetic", "rows": rows, "columns": preview.column_names}
-        facts: list[tuple[str, str]] = []
-        if (quality := made.quality) is not None:  # how good the rows are known to be
-            worst = quality.worst
-            furthest = f"{' × '.join(worst.columns)}: {worst.distance:.3g} ± {worst.error:.2g}"
-            facts = [("Distance of pairs, in the mean", f"{quality.mean:.3g} ± {quality.mean_error:.2g}")]
-            facts += [("Furthest from the data", furthest)]
-        return {**values, "headline": str(made), "facts": facts}
-    answers = [(made.column.name, {**shown(made.histogram(), address, query), "notes": []})]
-    facts = [
-        (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
-        for quantile in made.quantiles()
-    ]
-    return {**values, "kind": "ranges", "answers": answers, "facts": facts, "headline": f"All ranges at {made.price}"}
+        values["rows"] = made.table.slice(0, _PREVIEW).to_pylist()
+        return {**values, "kind": "synthetic", "headline": str(made)}
+    if isinstance(made, RangeRelease):
+        values["answers"] = [(made.column.name, {**shown(made.histogram(), address, query), **UNNOTED})]
+        values["facts"] = [
+            (f"{100 * quantile['part']:g} % lie below", f"{quantile['value']} ({quantile['low']} – {quantile['high']})")
+            for quantile in made.quantiles()
+        ]
+        return {**values, "kind": "ranges", "headline": f"All ranges at {made.price}"}
+    values["model"] = _drawn_model(made, query)
+    return {**values, "kind": "model", "headline": f"{type(made).__name__} at {made.price}"}
 
 
 def _example(data_set: dict[str, Any] | None, kind: str) -> str:

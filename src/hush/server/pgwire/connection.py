@@ -51,8 +51,6 @@ _MOST_KEPT, _MOST_KEPT_BY_ALL = 2**24, 2**27
 """How many bytes one connection may keep between statements, and all of a worker's together."""
 _LONGEST_REPLY = 2**24
 """The size of a reply, in bytes, after which no further statement of the same text is run."""
-_KINDS = b"PBDECHdcf"
-"""The messages of the extended query protocol, and those of COPY."""
 _STAND_INS = {messages.BOOLEAN: b"t", messages.DATE: b"2000-01-01", **dict.fromkeys(ARRAYS, b"{}")}
 _STAND_INS |= dict.fromkeys([messages.TIMESTAMP, messages.INSTANT], b"2000-01-01 00:00:00")
 """Values of parameters' types, to find out the columns of a question before its values are known; else 0."""
@@ -160,24 +158,13 @@ class PgConnection:
             return reply + self.ready()
         if kind == b"F":  # a function by its number
             return _refused(QuestionError("Functions are not called by their numbers here.")) + self.ready()
-        if kind not in _KINDS:
+        extended = {b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute, b"C": self._close}
+        if kind not in extended and kind not in b"Hdcf":
             raise MessageError
         if self.skipping or kind in b"Hdcf":  # what belongs to COPY is left out, as the protocol says
             return b""
-        reader = Reader(content)
         try:
-            match kind:
-                case b"P":
-                    return await self._parse(reader)
-                case b"B":
-                    return self._bind(reader)
-                case b"D":
-                    return await self._describe(reader.bytes(1), reader.text())
-                case b"E":
-                    return await self._execute(reader.text(), reader.long())
-            kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals  # Close
-            kept.pop(reader.text(), None)
-            return message(b"3")
+            return await extended[kind](Reader(content))
         except (HushError, MessageError) as error:
             self.skipping = True
             return _refused(error)
@@ -220,7 +207,7 @@ class PgConnection:
         self.statements[name] = PreparedStatement(text, oids)
         return message(b"1")
 
-    def _bind(self, reader: Reader) -> bytes:
+    async def _bind(self, reader: Reader) -> bytes:
         portal, prepared = reader.text(), _named(self.statements, reader.text(), "prepared statement")
         forms = [reader.short() for _ in range(reader.short())]
         values: dict[str, Any] = {}
@@ -234,7 +221,8 @@ class PgConnection:
         self.portals[portal] = Portal(prepared.text, values, formats)
         return message(b"2")
 
-    async def _describe(self, what: bytes, name: str) -> bytes:
+    async def _describe(self, reader: Reader) -> bytes:
+        what, name = reader.bytes(1), reader.text()
         if what == b"S":
             prepared = _named(self.statements, name, "prepared statement")
             oids = [oid or messages.TEXT for oid in prepared.oids]
@@ -248,8 +236,8 @@ class PgConnection:
         result = portal.result or await self._run(portal.text, portal.parameters, describe=True)
         return _described(result.fields, portal.formats)
 
-    async def _execute(self, name: str, most: int) -> bytes:
-        portal = _named(self.portals, name, "portal")
+    async def _execute(self, reader: Reader) -> bytes:
+        portal, most = _named(self.portals, reader.text(), "portal"), reader.long()
         reply, result = b"", portal.result
         if result is None:
             result = await self._run(portal.text, portal.parameters)
@@ -265,6 +253,11 @@ class PgConnection:
             return reply + message(b"I")
         # PortalSuspended: the client gets the next rows by another Execute.
         return reply + (message(b"s") if portal.taken else message(b"C", texts(result.tag)))
+
+    async def _close(self, reader: Reader) -> bytes:
+        kept: dict[str, Any] = self.statements if reader.bytes(1) == b"S" else self.portals
+        kept.pop(reader.text(), None)
+        return message(b"3")
 
     # statements
 
@@ -330,12 +323,11 @@ class PgConnection:
         return Result(f"{word} {len(rows)}", fields, rows if fields else ())
 
     async def _ask(self, text: str, parameters: Mapping[str, Any]) -> Result:
-        text, question_terms = await self._question(text)
+        terms = await self._question(text, parameters)
         self.questions += 1
         self.request = f"{self.session}-{self.questions}"
         try:
-            values = {"question": text, "parameters": dict(parameters) or ()}
-            answer = await self.analyst.ask(**values, request=self.request, **question_terms)
+            answer = await self.analyst.ask(**terms, request=self.request)
         finally:
             self.request = ""
         cells = files.flat(answer.columns)
@@ -350,13 +342,13 @@ class PgConnection:
         return Result(f"SELECT {len(rows)}", fields, rows, (*notes, *answer.caveats))
 
     async def _explain(self, text: str, parameters: Mapping[str, Any]) -> Explanation:
-        text, question_terms = await self._question(text)
-        question_terms.pop("fresh", None)
-        (explanation,) = await self.analyst.explain(text, parameters=dict(parameters) or (), **question_terms)
+        terms = await self._question(text, parameters)
+        terms.pop("fresh", None)
+        (explanation,) = await self.analyst.explain(**terms)
         return explanation
 
-    async def _question(self, text: str) -> tuple[str, dict[str, Any]]:
-        """Return a question, and its terms from its comments and the settings of the connection.
+    async def _question(self, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the terms of a question: some are in its comments, some in the settings of the connection.
 
         Some tools write the database's name before the names of data sets, which is left out.
         """
@@ -374,10 +366,9 @@ class PgConnection:
                 "A question needs its price.",
                 "SET hush.epsilon = '0.1', or begin the question with /* hush.epsilon = 0.1 */.",
             )
-        question_terms = statements.terms(term_texts)
         if "hush" in text:
             text = statements.without_database(text, [str(data["name"]) for data in await self._data_sets()])
-        return text, question_terms
+        return {"question": text, "parameters": dict(parameters) or (), **statements.terms(term_texts)}
 
     def _set(self, name: str, value: str | None) -> Result:
         if name.startswith("hush."):
