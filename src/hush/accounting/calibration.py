@@ -43,10 +43,9 @@ from hush.accounting.events import (
     RandomizedResponseEvent,
 )
 from hush.accounting.events.base import as_event
-from hush.accounting.filters import ZCDPFilter
 from hush.accounting.guarantee import compose
-from hush.accounting.prices import pure_price, zcdp_price
-from hush.core import HushError, InvalidValueError, Number, integer, nonnegative, positive, probability
+from hush.accounting.prices import pure_price
+from hush.core import InvalidValueError, Number, integer, nonnegative, positive, probability
 from hush.core.errors import members
 from hush.core.rounding import falling_root, short_up, smallest_decimal
 
@@ -239,14 +238,6 @@ def _target(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
     return target, exact_delta
 
 
-def _fits(events: list[Event], count: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Is the composition certainly (ε, δ)-DP? Pure promises are sums of exact rationals."""
-    if delta == 0:
-        prices = [pure_price(event) for event in events]
-        return count * sum(loss for loss, _ in prices) <= epsilon and not any(mass for _, mass in prices)
-    return _within((compose(events) * count).epsilon(delta, strict=False).upper, epsilon)
-
-
 def _within(upper: float, epsilon: Fraction) -> bool:
     return math.isfinite(upper) and Fraction(upper) <= epsilon  # a float is an exact rational: nothing is rounded
 
@@ -260,8 +251,13 @@ def _least(
     digits: int = _NOISE_DIGITS,
 ) -> Fraction:
     """Return the smallest decimal noise at which ``count`` repetitions of the events are certainly (ε, δ)-DP."""
-    if delta == 0:
-        return smallest_decimal(lambda noise: _fits(events(noise), count, epsilon, delta), digits=digits)
+    if delta == 0:  # pure promises are sums of exact rationals
+
+        def fits(noise: Fraction) -> bool:
+            prices = [pure_price(event) for event in events(noise)]
+            return count * sum(loss for loss, _ in prices) <= epsilon and not any(mass for _, mass in prices)
+
+        return smallest_decimal(fits, digits=digits)
     upper_ends: dict[Fraction, float] = {}
 
     def needs(noise: Fraction) -> float:
@@ -273,23 +269,10 @@ def _least(
     def likely(noise: Fraction) -> float:
         return (compose(events(noise)) * count).likely_epsilon(delta)
 
-    start = _enough(lambda noise: [zcdp_price(event)[0] * count for event in events(noise)], epsilon, delta)
-    # zCDP overstates sampled noise by far, so the start is first improved by estimates, which cost little.
-    if digits == _SAMPLED_NOISE_DIGITS and start is not None:
-        start = _guess(likely, start, epsilon, near=0.01)
-    near = None if start is None else _guess(needs, start, epsilon, near=10.0 ** (-1 - digits))
+    near = None
+    if epsilon:  # estimates cost little, and say where the accountant is worth asking
+        near = _guess(needs, _guess(likely, Fraction(1), epsilon, near=0.2), epsilon, near=10.0 ** (-1 - digits))
     return smallest_decimal(lambda noise: _within(needs(noise), epsilon), digits=digits, near=near)
-
-
-def _enough(prices: Callable[[Fraction], list[Fraction]], epsilon: Fraction, delta: Fraction) -> Fraction | None:
-    """Return a noise that suffices by zCDP, a quick bound; None where zCDP has no answer."""
-    if epsilon == 0:
-        return None
-    limit = ZCDPFilter.open(epsilon=epsilon, delta=delta, reserve=0).limit
-    try:
-        return smallest_decimal(lambda noise: sum(prices(noise)) <= limit, digits=2)
-    except HushError:
-        return None
 
 
 def _guess(needs: Callable[[Fraction], float], start: Fraction, epsilon: Fraction, *, near: float) -> Fraction:

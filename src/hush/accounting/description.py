@@ -72,15 +72,13 @@ class Description:
 
     ``pairs`` have dominating pairs; ``infinite`` are masses where the loss is infinite, each with the ε of the (ε,δ)
     step it belongs to (None where it belongs to no such step), which its growth in groups depends on; ``rho`` is the
-    summed zCDP parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone; ``ranges``
-    are mechanisms of bounded range chosen beforehand (non-adaptively).
+    summed zCDP parameter of what is known by zCDP alone; ``curves`` are known by Rényi divergences alone.
     """
 
     pairs: Mapping[Pair, int] = field(default_factory=dict)
     infinite: Mapping[Lost, int] = field(default_factory=dict)
     rho: Fraction = Fraction(0)
     curves: Mapping[Curve, int] = field(default_factory=dict)
-    ranges: Mapping[Fraction, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pair: Pair) -> Description:
@@ -104,7 +102,7 @@ class Description:
     @classmethod
     def total(cls, parts: Iterable[tuple[Description, int]]) -> Description:
         """Return the composition of descriptions, each with its count, in one pass."""
-        bags: dict[str, dict[Any, int]] = {"pairs": {}, "infinite": {}, "curves": {}, "ranges": {}}
+        bags: dict[str, dict[Any, int]] = {"pairs": {}, "infinite": {}, "curves": {}}
         rho = Fraction(0)
         for description, count in parts:
             for name, bag in bags.items():
@@ -122,7 +120,7 @@ class Description:
 
     def key(self) -> object:
         """Return a hashable form: equal compositions have equal keys in any order."""
-        bags = (self.pairs, self.infinite, self.curves, self.ranges)
+        bags = (self.pairs, self.infinite, self.curves)
         return (*(frozenset(bag.items()) for bag in bags), self.rho)
 
     @property
@@ -131,29 +129,22 @@ class Description:
         return not self.rho and not self.curves
 
     def adaptive(self) -> Description:
-        """Return the description in which bounded ranges chosen beforehand are treated like any others.
-
-        The non-adaptive optimum is proved for compositions of bounded range alone; next to other mechanisms their
-        dominating pair is used, which is valid in every composition.
-        """
-        if not self.ranges:
-            return self
-        ranges = [(Description.of(BoundedRangePair(epsilon=width)), count) for width, count in self.ranges.items()]
-        return Description.total([(replace(self, ranges={}), 1), *ranges])
+        """Return the description in which mechanisms fixed in advance count as chosen while answers come in."""
+        pairs = [(Description.of(pair.adaptive()), count) for pair, count in self.pairs.items()]
+        return Description.total([(replace(self, pairs={}), 1), *pairs])
 
     @property
     def loose(self) -> bool:
         """Whether it has a pair that no mechanism attains: then the pairs give upper bounds and no lower ones."""
-        return bool(self.ranges) or any(pair.attained() != pair for pair in self.pairs)
+        return any(pair.attained() != pair for pair in self.pairs)
 
     def ranges_by_divergence(self) -> Description:
         """Return the description in which bounded ranges count by their ρ = ε²/8 instead of by their pairs."""
-        adaptive = self.adaptive()
-        ranges = {pair: count for pair, count in adaptive.pairs.items() if isinstance(pair, BoundedRangePair)}
-        remaining = {pair: count for pair, count in adaptive.pairs.items() if pair not in ranges}
+        ranges = {pair: count for pair, count in self.pairs.items() if isinstance(pair, BoundedRangePair)}
+        remaining = {pair: count for pair, count in self.pairs.items() if pair not in ranges}
         # A mechanism of range ε is ε²/8-zCDP (Cesar, Rogers 2021).
-        rho = sum((pair.epsilon**2 * count / 8 for pair, count in ranges.items()), adaptive.rho)
-        return Description(pairs=remaining, infinite=adaptive.infinite, rho=rho, curves=adaptive.curves)
+        rho = sum((pair.epsilon**2 * count / 8 for pair, count in ranges.items()), self.rho)
+        return replace(self, pairs=remaining, rho=rho)
 
     def finite(self) -> Description:
         """Return the description without its masses of infinite loss."""
@@ -169,9 +160,8 @@ class Description:
             epsilon = lost.epsilon or Fraction(0)
             grown = Lost(group_delta(epsilon, lost.mass, size), epsilon * size)
             infinite.append((Description(infinite={grown: 1}), count))
-        ranges = {width * size: count for width, count in self.ranges.items()}
         # ρ grows with the square (Bun, Steinke 2016, Proposition 27)
-        return Description.total([*pairs, *infinite, (Description(rho=self.rho * size**2, ranges=ranges), 1)])
+        return Description.total([*pairs, *infinite, (Description(rho=self.rho * size**2), 1)])
 
     def delta_infinite(self) -> Ball:
         """Return the probability that some loss is infinite, 1 − Π(1−δᵢ)^{kᵢ}."""
@@ -185,21 +175,19 @@ class Description:
 
     def renyi(self, alpha: Fraction) -> Ball:
         """Return the Rényi divergence of order α, given that no loss is infinite."""
-        adaptive = self.adaptive()
         # Divergences of one order add up under composition (Mironov 2017); ρ-zCDP is αρ at every order.
-        summed = ball(adaptive.rho * alpha)
-        for pair, count in adaptive.pairs.items():
+        summed = ball(self.rho * alpha)
+        for pair, count in self.pairs.items():
             summed += count * pair.renyi(alpha)
-        for curve, count in adaptive.curves.items():
+        for curve, count in self.curves.items():
             summed += count * curve.at(alpha)
         return summed
 
     def pure_epsilon(self) -> Ball:
         """Return the largest loss, infinite where there is no bound."""
-        adaptive = self.adaptive()
-        if adaptive.rho or adaptive.curves or adaptive.infinite:
+        if self.rho or self.curves or self.infinite:
             return flint().arb.pos_inf()
-        return adaptive.largest_loss(reverse=False).max(adaptive.largest_loss(reverse=True))
+        return self.largest_loss(reverse=False).max(self.largest_loss(reverse=True))
 
     def largest_loss(self, *, reverse: bool) -> Ball:
         """Return the sum of the pairs' largest losses in one direction, infinite where one has no bound."""
@@ -218,14 +206,10 @@ class Description:
 
     def zcdp(self) -> Ball:
         """Return the ρ of zCDP, given that no loss is infinite; infinity if any part is a curve of Rényi points."""
-        adaptive = self.adaptive()
         # ρ adds up under composition (Bun, Steinke 2016). A curve of points says nothing above its last order.
-        summed = ball(adaptive.rho)
-        for pair, count in adaptive.pairs.items():
-            summed += count * pair.rho()
-        if adaptive.curves:
+        if self.curves:
             return flint().arb.pos_inf()
-        return summed
+        return sum((count * pair.rho() for pair, count in self.pairs.items()), start=ball(self.rho))
 
 
 FIGURE_BITS = 128

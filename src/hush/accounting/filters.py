@@ -137,6 +137,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -185,6 +186,10 @@ _MAX_DENOMINATOR_BITS = 2048
 """The length of a sum's denominator in bits, above which the sum is rounded up."""
 PARTS = 100_000
 """The number of equal parts in which shares of a budget are counted: a part is 0.001 %."""
+RESERVE = Fraction(1, 4)
+"""The part of δ kept for the masses of approximate steps unless the account says otherwise.
+
+It costs about ln(4/3)/(α-1) of ε, one per cent at (1, 1e-6)."""
 _INFINITE = "infinite"
 _REPORTED_DIGITS = 6
 """Significant digits of an ε in reports and messages."""
@@ -264,17 +269,26 @@ class Filter(ABC):
     takes_gaussian: ClassVar[bool]
     """Whether Gaussian noise on integers (`ZCDPEvent`) has a price here."""
 
+    @classmethod
+    def open(cls, *, epsilon: Number, delta: Number = 0, reserve: Number | None = None) -> Self:
+        """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
+        exact_delta = fraction_between(delta, "delta")
+        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
+
     def __post_init__(self) -> None:
-        if self.spent_epsilon is not None:
-            assign(self, spent_epsilon=nonnegative(self.spent_epsilon, "spent_epsilon"))
-        for name in ("epsilon", "spent_loss", "spent_delta"):
-            object.__setattr__(self, name, nonnegative(getattr(self, name), name))
+        for name in ("epsilon", "spent_loss", "spent_delta", "spent_epsilon"):
+            if getattr(self, name) is not None:
+                assign(self, **{name: nonnegative(getattr(self, name), name)})
         assign(self, delta=probability(self.delta, "delta"), reserve=probability(self.reserve, "reserve"))
         self._check()
 
-    @abstractmethod
     def _check(self) -> None:
         """Refuse a budget that this kind of filter cannot hold."""
+        if not self.reserve < self.delta < 1:
+            raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
+        if self.limit <= 0:
+            raise InvalidValueError("epsilon", got=self.epsilon, allowed="large enough that something fits")
 
     @property
     @abstractmethod
@@ -309,14 +323,14 @@ class Filter(ABC):
         """Return whether the budget admits the charge."""
         if not isinstance(charge, Charge) or charge.currency != self.currency:
             raise InvalidValueError("charge", got=charge, allowed=f"a charge priced in {self.currency!r}")
-        return self._losses_fit(charge) and bounded(self.spent_delta + charge.delta) <= self.reserve
+        after = self.spend(charge)  # sums are compared as they will be stored
+        return after.losses_within and after.spent_delta <= after.reserve
 
-    def _losses_fit(self, charge: Charge) -> bool:
-        """Return whether the sum of losses or the sum of ε, rounded as it is stored, stays within its limit."""
-        # Either theorem suffices; the module's docstring proves the "or". Sums are compared as they will be stored.
-        summed = plus(self.spent_epsilon, charge.epsilon)
-        by_sum = summed is not None and bounded(summed) <= self.epsilon
-        return by_sum or bounded(self.spent_loss + charge.loss) <= self.limit
+    @property
+    def losses_within(self) -> bool:
+        """Whether the sum of losses or the sum of ε is within its limit: the module's docstring proves the "or"."""
+        by_sum = self.spent_epsilon is not None and self.spent_epsilon <= self.epsilon
+        return by_sum or self.spent_loss <= self.limit
 
     def admit(self, step: Event | Charge, *, owner: str = "the budget") -> Self:
         """Return the account after this step, or raise :class:`~hush.core.BudgetExceededError`.
@@ -375,10 +389,10 @@ class Filter(ABC):
         A report, not a guarantee. The guarantee is the budget itself, at any moment the analyst stops. A running
         total is no guarantee at a moment that the analyst chooses.
         """
-        by_loss, summed = self._shares()
-        by_sum = summed is not None and summed <= by_loss
-        epsilon = self.spent_epsilon if by_sum else self._pure_step(self.spent_loss, at_least=True)
-        return Amount(epsilon=epsilon or Fraction(0), delta=self.spent_delta, share=self.share_spent)
+        epsilon, by_loss = self.spent_epsilon, _part(self.spent_loss, self.limit)
+        if epsilon is None or _part(epsilon, self.epsilon) > by_loss:
+            epsilon = self._pure_step(self.spent_loss, at_least=True)
+        return Amount(epsilon=epsilon, delta=self.spent_delta, share=self.share_spent)
 
     def remaining(self) -> Amount:
         """Return the remaining amount: its ε is the largest, exact or to six digits, of one further pure step.
@@ -412,14 +426,10 @@ class Filter(ABC):
         masses, and in one of the two sums. Each of the three only grows, and so does the share. A step *takes* the
         share after it less the share before it, so the shares that steps took add up to the share spent, exactly.
         """
-        by_loss, summed = self._shares()
-        share = max(by_loss if summed is None else min(by_loss, summed), _part(self.spent_delta, self.reserve))
-        return Fraction(math.ceil(share * PARTS), PARTS)
-
-    def _shares(self) -> tuple[Fraction, Fraction | None]:
-        """Return the shares Σ losses/limit and Σ ε/ε, the latter None where it is infinite."""
-        summed = None if self.spent_epsilon is None else _part(self.spent_epsilon, self.epsilon)
-        return _part(self.spent_loss, self.limit), summed
+        share = _part(self.spent_loss, self.limit)
+        if self.spent_epsilon is not None:
+            share = min(share, _part(self.spent_epsilon, self.epsilon))
+        return Fraction(math.ceil(max(share, _part(self.spent_delta, self.reserve)) * PARTS), PARTS)
 
     def _pure(self, epsilon: Fraction) -> Fraction:
         """Return the loss of a pure step."""
@@ -429,32 +439,26 @@ class Filter(ABC):
         """Return the least ε of six digits at which a pure step costs ``loss`` or more, or the largest at most that."""
         if loss <= 0:
             return loss
-        near = self._near(loss)
-        if at_least:
-            return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=near)
-        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=near)
-
-    def _near(self, loss: Fraction) -> Fraction | None:
-        """Return an estimate of the ε at which a pure step costs ``loss``; None if the search fails.
-
-        A starting point for an exact search, which does not rely on it.
-        """
-        try:
-            # The loss of a small pure step is proportional to ε², so its root is nearly a line.
+        near = None
+        # The loss of a small pure step is proportional to ε², so its root is nearly a line. An exact search starts from
+        # there, and does not rely on it.
+        with suppress(ArithmeticError, ValueError, HushError):
             goal = math.sqrt(loss)
             missing = falling_root(
                 lambda epsilon: goal - math.sqrt(self._pure(Fraction(epsilon))), goal, slope=1.0, tolerance=1e-7 * goal
             )
-            return Fraction(missing[0])
-        except (ArithmeticError, ValueError, HushError):
-            return None
+            near = Fraction(missing[0])
+        if at_least:
+            return smallest_decimal(lambda epsilon: self._pure(epsilon) >= loss, digits=_REPORTED_DIGITS, near=near)
+        return largest_decimal(lambda epsilon: self._pure(epsilon) <= loss, digits=_REPORTED_DIGITS, near=near)
 
     def refusal(self, charge: Charge, owner: str) -> str:
         """Return the message of a refusal: the share that is needed, the share that is left, and the next step."""
         whose = owner if owner == "the budget" else f"{owner}'s budget"
-        takes = percent(self.spend(charge).share_used - self.share_used)
+        after = self.spend(charge)
+        takes = percent(after.share_used - self.share_used)
         left = f"takes {takes} of {whose}, but {percent(1 - self.share_spent)} is left"
-        if self._losses_fit(charge):
+        if after.losses_within:
             if not charge.delta:
                 return _overspent(whose, "δ", self.reserve)
             lower = "lower delta, " if self.spent_delta < self.reserve else ""
@@ -483,14 +487,18 @@ class Filter(ABC):
 
         The limit is not read but computed afresh from the budget, so an edited state cannot raise it.
         """
-        names = [field.name for field in fields(cls)]
         if not isinstance(data, Mapping) or data.get("kind") != cls.kind or data.get("version") != 1:
             raise InvalidValueError("state", got=data, allowed=f"a {cls.kind!r} filter's state of version 1")
-        if set(data) != {"version", "kind", *names} or not all(isinstance(data[name], str) for name in names):
-            raise InvalidValueError("state", got=data, allowed=f"exact numbers as text for {', '.join(names)}")
-        figures: dict[str, Any] = {name: exact(data[name], name) for name in names if data[name] != _INFINITE}
-        if data["spent_epsilon"] == _INFINITE:
-            figures["spent_epsilon"] = None
+        texts, figures = dict(data), dict[str, Any]()
+        del texts["kind"], texts["version"]
+        for field in fields(cls):
+            text = texts.pop(field.name, None)
+            infinite = text == _INFINITE and field.name == "spent_epsilon"
+            if not isinstance(text, str):
+                raise InvalidValueError("state", got=data, allowed=f"exact numbers as text, {field.name} among them")
+            figures[field.name] = None if infinite else exact(text, field.name)
+        if texts:
+            raise InvalidValueError("state", got=data, allowed=f"without {', '.join(map(str, texts))}")
         return cls(**figures)
 
 
@@ -515,30 +523,8 @@ def bounded(total: Fraction) -> Fraction:
     return Fraction(-(-(total.numerator << _MAX_DENOMINATOR_BITS) // total.denominator), 1 << _MAX_DENOMINATOR_BITS)
 
 
-RESERVE = Fraction(1, 4)
-"""The part of δ kept for the masses of approximate steps unless the account says otherwise.
-
-It costs about ln(4/3)/(α-1) of ε, one per cent at (1, 1e-6)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ReservingFilter(Filter):
-    """An (ε, δ) budget that keeps a part of δ for the masses of approximate steps."""
-
-    @classmethod
-    def open(cls, *, epsilon: Number, delta: Number, reserve: Number | None = None) -> Self:
-        """Open an account of (ε, δ); ``reserve`` of δ is kept for the masses of approximate steps (a quarter)."""
-        exact_delta = fraction_between(delta, "delta")
-        set_aside = exact_delta * RESERVE if reserve is None else probability(reserve, "reserve")
-        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
-
-    def _check(self) -> None:
-        if not self.reserve < self.delta < 1:
-            raise InvalidValueError("reserve", got=self.reserve, allowed="below delta, and delta below 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenyiFilter(_ReservingFilter):
+class RenyiFilter(Filter):
     """Adds up Rényi divergences at one fixed order: the default for an (ε, δ) budget."""
 
     kind: ClassVar[str] = "renyi"
@@ -552,7 +538,7 @@ class RenyiFilter(_ReservingFilter):
         cls,
         *,
         epsilon: Number,
-        delta: Number,
+        delta: Number = 0,
         alpha: Number | None = None,
         reserve: Number | None = None,
         expected: Iterable[Event] | None = None,
@@ -565,34 +551,29 @@ class RenyiFilter(_ReservingFilter):
         is promised.
         """
         budget, exact_delta = positive(epsilon, "epsilon"), fraction_between(delta, "delta")
-        mix = None if expected is None else list(expected)
-        if mix is not None and not (mix and all(isinstance(event, Event) for event in mix)):
+        mix = [] if expected is None else list(expected)
+        if expected is not None and not (mix and all(isinstance(event, Event) for event in mix)):
             raise InvalidValueError("expected", got=mix, allowed="at least one event, and events only")
-        if reserve is not None:
-            set_aside = probability(reserve, "reserve")
-        elif mix:
-            set_aside = None
-        else:
+        set_aside = None if reserve is None else probability(reserve, "reserve")
+        if set_aside is None and not mix:
             set_aside = exact_delta * RESERVE
-        if alpha is not None:
-            fixed = read_order(alpha)
-            set_aside = set_aside if set_aside is not None else _balanced(budget, exact_delta, fixed, mix or [])
-            return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=fixed)
         if set_aside is not None and set_aside >= exact_delta:
             raise InvalidValueError("reserve", got=reserve, allowed="below delta: the conversion needs the rest")
-        fixed, set_aside = _choose(budget, exact_delta, set_aside, mix)
-        return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=fixed)
+        order = _useful_order(budget, exact_delta, set_aside, mix) if alpha is None else read_order(alpha)
+        if set_aside is None:
+            set_aside = _balanced(budget, exact_delta, order, mix)
+        return cls(epsilon=budget, delta=exact_delta, reserve=set_aside, alpha=order)
 
     def _check(self) -> None:
         assign(self, alpha=read_order(self.alpha))
-        super(RenyiFilter, self)._check()
-        if self.limit <= 0:
+        if self.reserve < self.delta < 1 and self.limit <= 0:
             raise InvalidValueError(
                 "alpha",
                 got=self.alpha,
                 allowed=f"an order at which something fits into epsilon {self.epsilon} and delta {self.delta}",
                 hint="Leave the order to hush, or open a pure account.",
             )
+        super(RenyiFilter, self)._check()
 
     @property
     def currency(self) -> str:
@@ -616,17 +597,13 @@ def _largest_divergence(epsilon: Fraction, delta: Fraction, alpha: Fraction) -> 
     return Fraction(float_down(fraction_down(room)))
 
 
-def _choose(
-    epsilon: Fraction, delta: Fraction, reserve: Fraction | None, mix: list[Event] | None
-) -> tuple[Fraction, Fraction]:
-    """Return the order and the reserve under which most fits. Floats: they decide how much, not whether it is safe."""
-    if not mix:
-        set_aside = reserve if reserve is not None else delta * RESERVE
-
-        def fewest(alpha: float) -> float:
-            return (float_cost(alpha, delta - set_aside) - float(epsilon)) / alpha
-
-        return best_order(fewest, highest=1e15, digits=4), set_aside
+def _useful_order(epsilon: Fraction, delta: Fraction, reserve: Fraction | None, mix: list[Event]) -> Fraction:
+    """Return the order under which most fits. Floats: they decide how much, not whether it is safe."""
+    if reserve is not None and not mix:
+        conversion_delta = delta - reserve
+        return best_order(
+            lambda alpha: (float_cost(alpha, conversion_delta) - float(epsilon)) / alpha, highest=1e15, digits=4
+        )
 
     def repeats(alpha: float) -> float:
         order = Fraction(alpha)
@@ -640,7 +617,7 @@ def _choose(
     alpha = best_order(repeats, lowest=scale / 4, highest=100 * scale, digits=4, grid=24, rounds=16)
     if repeats(float(alpha)) >= 0:
         raise InvalidValueError("expected", got=mix, allowed="events that have a Rényi divergence at a useful order")
-    return alpha, reserve if reserve is not None else _balanced(epsilon, delta, alpha, mix)
+    return alpha
 
 
 def _mix(mix: list[Event], alpha: Fraction) -> tuple[float, float]:
@@ -668,16 +645,11 @@ def _balanced(epsilon: Fraction, delta: Fraction, alpha: Fraction, mix: list[Eve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZCDPFilter(_ReservingFilter):
+class ZCDPFilter(Filter):
     """Adds up ρ, and the masses of approximate steps."""
 
     kind: ClassVar[str] = "zcdp"
     takes_gaussian: ClassVar[bool] = True
-
-    def _check(self) -> None:
-        super(ZCDPFilter, self)._check()
-        if self.limit <= 0:
-            raise InvalidValueError("epsilon", got=self.epsilon, allowed="large enough that something fits")
 
     @property
     def limit(self) -> Fraction:
@@ -697,7 +669,7 @@ def _largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GDPFilter(_ReservingFilter):
+class GDPFilter(Filter):
     """Adds up μ², exactly for Gaussian noise."""
 
     kind: ClassVar[str] = "gdp"
@@ -725,10 +697,11 @@ class PureFilter(Filter):
     takes_gaussian: ClassVar[bool] = False
 
     @classmethod
-    def open(cls, *, epsilon: Number, delta: Number = 0) -> PureFilter:
-        """Open an account of (ε, δ); with δ = 0 only pure steps fit."""
+    def open(cls, *, epsilon: Number, delta: Number = 0, reserve: Number | None = None) -> Self:
+        """Open an account of (ε, δ); with δ = 0 only pure steps fit. All of δ serves the masses."""
         exact_delta = probability(delta, "delta")
-        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=exact_delta)
+        set_aside = exact_delta if reserve is None else probability(reserve, "reserve")
+        return cls(epsilon=nonnegative(epsilon, "epsilon"), delta=exact_delta, reserve=set_aside)
 
     def _check(self) -> None:
         if self.epsilon == 0 and self.delta == 0:
@@ -748,7 +721,7 @@ class PureFilter(Filter):
         return loss  # a pure step's loss is its ε: exact, nothing to search for
 
 
-_KINDS: Mapping[str, type[Filter]] = {kind.kind: kind for kind in (PureFilter, RenyiFilter, ZCDPFilter, GDPFilter)}
+_KINDS: Mapping[str, type[Filter]] = {"pure": PureFilter, "renyi": RenyiFilter, "zcdp": ZCDPFilter, "gdp": GDPFilter}
 
 
 def filter_from_json(data: object) -> Filter:

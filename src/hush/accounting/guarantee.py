@@ -37,8 +37,8 @@ from hush.accounting.description import FIGURE_BITS, Described, Description
 from hush.accounting.events.base import Event, as_event
 from hush.accounting.pairs.base import Pair
 from hush.accounting.pairs.gaussian import GaussianPair
-from hush.accounting.prices import certified_mu, matching_mu
-from hush.accounting.profile.closed_forms import MAX_STEPS, range_delta, range_epsilon
+from hush.accounting.prices import certified_mu, matching_mu, pure_loss
+from hush.accounting.profile.closed_forms import RangeOptimum
 from hush.accounting.profile.direction import Direction
 from hush.accounting.profile.method import LogInterval
 from hush.accounting.profile.tail_bounds import renyi_delta, renyi_epsilon
@@ -165,7 +165,7 @@ class Guarantee(Described):
             with precision(FIGURE_BITS):
                 # 1 − (1−a)(1−b) = a + (1−a)·b: the probability that a loss is infinite in either part.
                 total._lost = self._lost + (1 - self._lost) * added.delta_infinite()
-        if "_both" in computed and not added.ranges and not self.description.ranges:
+        if "_both" in computed:
             total._both = total._direct(self._both, added)
         return total
 
@@ -193,7 +193,7 @@ class Guarantee(Described):
     # -- (ε, δ) ---------------------------------------------------------------------------------------------------
 
     def _direct(self, old: tuple[Direction, ...] = (), added: Description | None = None) -> tuple[Direction, ...]:
-        described = self.description.adaptive()
+        described = self.description
         kinds: set[type[Pair]] = set(map(type, described.pairs))
         count = 1 if all(kind.symmetric for kind in kinds) else 2
         return tuple(
@@ -215,7 +215,7 @@ class Guarantee(Described):
 
         A Gaussian for zCDP and Rényi; for a pair that no mechanism attains, one that does (:meth:`.Pair.attained`).
         """
-        described = self.description.adaptive()
+        described = self.description
         examples = [(pair.attained(), count) for pair, count in described.pairs.items()]
         squares = [(2 * described.rho, 1), *((curve.gaussian(), count) for curve, count in described.curves.items())]
         examples += [(GaussianPair(mu_squared=square), count) for square, count in squares if square]
@@ -276,15 +276,17 @@ class Guarantee(Described):
     @property
     def _exact(self) -> bool:
         """Whether the ends are meant to meet: everything has a dominating pair, which some mechanism attains."""
-        return self.description.paired and not self.description.loose
+        return self.description.paired and not self._loose
+
+    @property
+    def _loose(self) -> bool:
+        """Whether the pairs give upper bounds and no lower ones."""
+        return self.description.loose and not RangeOptimum.suits(self.description.pairs)
 
     def _epsilon(self, goal: LogInterval, log: Ball) -> tuple[float, float]:
         described = self.description
         if not described.paired:
             return max(direction.epsilon(goal)[0] for direction in self._floor()), self._renyi_epsilon(log)
-        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MAX_STEPS:
-            ((width, count),) = described.ranges.items()
-            return range_epsilon(width, count, goal, self._both[0].epsilon(goal))
         # The likely worse direction first: the other then only has to be proved no worse.
         lower, upper = 0.0, 0.0
         directions = self._both
@@ -293,7 +295,7 @@ class Guarantee(Described):
         for direction in directions:
             low, high = direction.epsilon(goal, floor=lower)
             lower, upper = max(lower, low), max(upper, high)
-        if described.loose:
+        if self._loose:
             lower = max(direction.epsilon(goal)[0] for direction in self._floor())
             # Both upper ends hold: by the dominating pairs, and by ε²/8-zCDP for the bounded ranges.
             by_divergence = Guarantee(described.ranges_by_divergence())
@@ -305,12 +307,12 @@ class Guarantee(Described):
 
         A direction suggests an order; the divergence is the worse of both directions, so each answer holds for both.
         """
-        described = self.description.adaptive()
+        described = self.description
         return min(renyi_epsilon(described, direction.cumulant.real, log) for direction in self._both)
 
     def _renyi_delta(self, epsilon: Fraction) -> float:
         """Return the upper end of ln δ by divergences."""
-        described = self.description.adaptive()
+        described = self.description
         with precision(FIGURE_BITS):
             values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both]
             return min(0.0, *(up(value.log()) for value in values))
@@ -342,11 +344,9 @@ class Guarantee(Described):
         if not described.paired:
             lower = max(direction.log_delta(above).lower for direction in self._floor())
             return LogInterval(lower=lower, upper=self._renyi_delta(epsilon))
-        if len(described.ranges) == 1 and not described.pairs and max(described.ranges.values()) <= MAX_STEPS:
-            ((width, count),) = described.ranges.items()
-            return range_delta(width, count, epsilon)
         lower, upper = -math.inf, -math.inf
-        if not described.pairs and not described.ranges:
+        pure = pure_loss(described) if len(described.pairs) <= 1 else None
+        if pure is not None and epsilon >= pure:  # decided in rationals, which a float may miss
             return LogInterval(lower=lower, upper=upper)
         directions = self._both
         if len(directions) > 1:
@@ -355,7 +355,7 @@ class Guarantee(Described):
             value = direction.log_delta(below, floor=lower)
             low = value.lower if above == below else direction.log_delta(above, floor=lower).lower
             lower, upper = max(lower, low), max(upper, value.upper)
-        if described.loose:
+        if self._loose:
             lower = max(direction.log_delta(above).lower for direction in self._floor())
             by_divergence = Guarantee(described.ranges_by_divergence())
             upper = min(upper, by_divergence._renyi_delta(epsilon))
@@ -426,7 +426,7 @@ class Guarantee(Described):
     plot = chart
 
     def __repr__(self) -> str:
-        kinds = [*self.description.pairs.values(), *self.description.ranges.values(), *self.description.curves.values()]
+        kinds = [*self.description.pairs.values(), *self.description.curves.values()]
         steps = sum(kinds) + (1 if self.description.rho else 0)
         try:
             summary = f"ε={self.epsilon(1e-6, strict=False):.6g} at δ=1e-6"

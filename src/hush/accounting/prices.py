@@ -46,11 +46,10 @@ _PRICE_BITS = 48  # bits of a price that are worth another round of arithmetic
 
 def pure_loss(described: Description) -> Fraction | None:
     """Return the ε of pure DP, exact for Laplace noise, responses and black boxes; None where there is none."""
-    adaptive = described.adaptive()
-    if adaptive.rho or adaptive.curves:
+    if described.rho or described.curves:
         return None
     total = Fraction(0)
-    for pair, count in adaptive.pairs.items():
+    for pair, count in described.pairs.items():
         loss = _largest(pair)
         if loss is None:
             return None
@@ -84,20 +83,19 @@ def zcdp_price(event: Event) -> Price:
 
 def gdp_price(event: Event) -> Price:
     """Return μ²: exact for Gaussian noise, (2Φ⁻¹(e^ε/(1+e^ε)))² for pure steps, refused for the rest."""
-    described = event.description().adaptive()
+    described = event.description()
     if described.rho or described.curves:
         raise _missing(event, "Gaussian DP")
     total = Fraction(0)
     for pair, count in described.pairs.items():
         square = pair.gaussian()
-        if square is not None:
-            total += count * square
-            continue
-        # Not Gaussian, but pure: every ε-DP step is μ-GDP with the μ of `_pure_mu_squared`.
-        loss = _largest(pair)
-        if loss is None:
-            raise _missing(event, "Gaussian DP")
-        total += count * _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
+        if square is None:
+            # Not Gaussian, but pure: every ε-DP step is μ-GDP with the μ of `_pure_mu_squared`.
+            loss = _largest(pair)
+            if loss is None:
+                raise _missing(event, "Gaussian DP")
+            square = _rounded(lambda e=loss: _pure_mu_squared(ball(e)), event, "Gaussian DP")  # type: ignore[misc]
+        total += count * square
     return total, _mass(described)
 
 
@@ -159,27 +157,25 @@ def _missing(event: Event, currency: str) -> DescriptionError:
 
 def certified_mu(description: Description) -> float:
     """Return √Σμᵢ², rounded up; refuse a composition without a known μ."""
-    described = description.adaptive()
-    if described.rho or described.curves or described.infinite:
+    if description.rho or description.curves or description.infinite:
         raise DescriptionError(
             "No μ is known for this composition: zCDP, Rényi and (ε,δ) steps are not Gaussian-DP. "
             "Ask for .epsilon(delta) or .zcdp() instead, or for .gdp(delta=…), a summary of one point."
         )
     with precision(PRECISIONS[0]):
         total = flint().arb(0)
-        for pair, count in described.pairs.items():
+        for pair, count in description.pairs.items():
             square = pair.dominating_gaussian()
             if square is not None:
                 total += count * ball(square)
                 continue
-            forward, backward = pair.largest_loss(), pair.largest_loss(reverse=True)
-            if forward is None or backward is None:
+            loss = _largest(pair)
+            if loss is None:
                 raise DescriptionError(
                     f"No μ is known for {type(pair).__name__}: its loss is unbounded, and no Gaussian dominates it. "
                     "Ask for .zcdp(), or for .gdp(delta=…), a summary of one point."
                 )
-            worst = forward.max(backward)
-            total += count * _pure_mu_squared(worst)
+            total += count * _pure_mu_squared(ball(loss))
         return up(total.sqrt())
 
 

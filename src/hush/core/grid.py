@@ -146,8 +146,11 @@ class Grid:
         blank = 0 if missing is None else self.round(missing, "missing")
         blank = min(max(blank, first), last)
         array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
-        if array.dtype.kind in "iu" and self.step == 1 and max(abs(first), abs(last)) <= INT64_MAX:
-            return _clamp_integers(array, first, last)
+        if array.dtype.kind in "biu" and max(abs(low), abs(high)) < 2**53:
+            # Clamped to ±2⁵³ in their own type, whole numbers are exact as floats, which are rounded fast.
+            if array.dtype == np.uint64:
+                array = np.minimum(array, np.uint64(2**53))
+            array = np.clip(array.astype(np.int64), -(2**53), 2**53).astype(np.float64)
         if array.dtype.kind == "f" and array.dtype.itemsize <= 8 and max(abs(first), abs(last)) <= 2**49:
             return self._round_floats(array.astype(np.float64).ravel(), first, last, blank).reshape(array.shape)
         return self._round_objects(array, first, last, blank)
@@ -183,17 +186,8 @@ class Grid:
 
     def _round_one(self, value: Any, first: int, last: int, blank: int) -> int:
         """Round one value of any kind: the total function behind the fast paths."""
-        try:
-            if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
-                return blank
-            if isinstance(value, Decimal) and value.adjusted() > _MAX_DECIMAL_EXPONENT and value:
-                return last if value > 0 else first  # beyond all bounds, and as a fraction it might fill the memory
-            if value in {float("inf"), float("-inf")}:
-                return last if value > 0 else first
-            index = round(rational(value) / self.step)
-        except Exception:  # noqa: BLE001 - a row may hold any object; whether a question fails must depend on no row
-            return blank
-        return min(max(index, first), last)
+        exact_value = present_number(value)
+        return blank if exact_value is None else min(max(round(exact_value / self.step), first), last)
 
 
 def _bounds(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
@@ -201,15 +195,6 @@ def _bounds(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     if low > high:
         raise InvalidValueError("upper", got=upper, allowed=f"at least the lower bound {shown(low)}")
     return low, high
-
-
-def _clamp_integers(array: npt.NDArray[Any], first: int, last: int) -> npt.NDArray[np.int64]:
-    """Clamp integers of any width; the comparison is made in the array's own type, so 2⁶³ cannot wrap round."""
-    limits = np.iinfo(array.dtype)
-    if first > limits.max or last < limits.min:
-        return np.full(array.shape, first if first > limits.max else last, dtype=np.int64)
-    clamped = np.clip(array, max(first, int(limits.min)), min(last, int(limits.max)))
-    return np.asarray(clamped, dtype=np.int64)
 
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64, Mapping, AbstractSet)
@@ -229,7 +214,13 @@ def is_scalar(value: object) -> bool:
 def any_array(values: object, parameter: str) -> npt.NDArray[Any]:
     """Return anything with NumPy's array interface as an array of any type."""
     try:
-        return np.asarray(unmasked(values))
+        if isinstance(values, np.ma.MaskedArray):  # an ordinary array with missing values
+            if values.dtype.kind == "f":
+                return values.filled(np.nan)
+            plain = np.asarray(values).astype(object)
+            plain[np.ma.getmaskarray(values)] = None
+            return plain
+        return np.asarray(values)
     except Exception:  # noqa: BLE001 - any error of the column; its text may quote the data
         raise InvalidValueError(
             parameter, got=f"a value of type {type(values).__name__}", allowed="a rectangular array of numbers"
@@ -260,17 +251,6 @@ def as_array(values: object, parameter: str = "value") -> npt.NDArray[Any]:
     return array
 
 
-def unmasked(values: object) -> object:
-    """Return a masked array as an ordinary array with missing values; return any other object unchanged."""
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    if values.dtype.kind == "f":
-        return values.filled(np.nan)
-    plain = np.asarray(values).astype(object)
-    plain[np.ma.getmaskarray(values)] = None
-    return plain
-
-
 def as_column(values: object, parameter: str = "data") -> npt.NDArray[Any]:
     """Return rows of data in one dimension; in a list, each row is read independently of the others.
 
@@ -296,17 +276,10 @@ def present(data: Any, parameter: str = "data") -> npt.NDArray[Any]:
         missing = np.isnan(array)
         return array[~missing] if missing.any() else array
     if array.dtype.kind == "O":
-        numbers = [value for value in array.tolist() if _is_number(value)]
+        numbers = [value for value in array.tolist() if present_number(value) is not None]
         array = np.empty(len(numbers), dtype=object)
         array[:] = numbers
     return array.astype(np.int64) if array.dtype.kind == "b" else array
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return (value is not None and value in {float("inf"), float("-inf")}) or rational(value) is not None
-    except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
-        return False
 
 
 def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halvings: int = 30) -> Grid:
@@ -320,18 +293,6 @@ def row_grid(lower: Fraction, upper: Fraction, step: Fraction | None, *, halving
         return Grid(fine)
     # The smallest power of two that is at least ⌈step/fine⌉: the grid is no coarser than `fine`, and holds the step.
     return Grid(step / 2 ** (-(-step // fine) - 1).bit_length())
-
-
-def row_steps(
-    column: npt.NDArray[Any], grid: Grid, *, lower: Fraction, upper: Fraction, missing: Number
-) -> npt.NDArray[Any]:
-    """Return a column of any numeric type clamped to the bounds, in whole steps of the grid."""
-    if column.dtype.kind in "biu" and max(abs(lower), abs(upper)) < 2**53:
-        # Clamped to ±2⁵³ in their own type, whole numbers are exact as floats, which the grid rounds fast.
-        if column.dtype == np.uint64:
-            column = np.minimum(column, np.uint64(2**53))
-        column = np.clip(column.astype(np.int64), -(2**53), 2**53).astype(np.float64)
-    return grid.integers(column, lower=lower, upper=upper, missing=missing)
 
 
 def one_column(array: npt.NDArray[Any], parameter: str = "data") -> npt.NDArray[Any]:
@@ -408,14 +369,19 @@ def one_number(value: Any, parameter: str = "value") -> Fraction:
 
 def number(value: Any) -> Fraction:
     """Return a row's value as a rational: a float is its exact binary value, a missing value or a non-number is 0."""
+    return present_number(value) or Fraction(0)
+
+
+def present_number(value: Any) -> Fraction | None:
+    """Return a row's value as a rational, infinities as the largest float; None for a missing value or a non-number."""
     try:
         if value is None or value != value:  # noqa: PLR0124 - NaN of every type differs from itself
-            return Fraction(0)
+            return None
         if value in {float("inf"), float("-inf")}:
             return _LARGEST_FLOAT if value > 0 else -_LARGEST_FLOAT
         return rational(value)
     except Exception:  # noqa: BLE001 - a row may hold any object; whether a release fails must depend on no row
-        return Fraction(0)
+        return None
 
 
 def rational(value: Any) -> Fraction:

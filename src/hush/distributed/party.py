@@ -25,6 +25,19 @@ what it knows alone just if both of the party's secrets were rebuilt, which hone
 
 Each step takes what arrived, in any order, and leaves out who did not answer. `transcript` is the list of all messages
 taken, with their digests and signatures; it lets anybody who has the messages check who said what.
+
+>>> from hush.distributed.messages import new_key
+>>> keys, (private, public) = {name: new_key() for name in ("north", "south")}, new_key()
+>>> session = Session(name="beds", parties={n: k[1] for n, k in keys.items()}, aggregator=public, epsilon=1000)
+>>> parties = [Party(session, name=name, key=keys[name][0], values=[20]) for name in keys]
+>>> aggregator = Aggregator(session, key=private)
+>>> roster = aggregator.roster([party.advertise() for party in parties])
+>>> pieces = aggregator.pieces([party.share(roster) for party in parties])
+>>> survivors = aggregator.survivors([party.mask(pieces[party.name]) for party in parties])
+>>> confirmations = aggregator.confirmations([party.confirm(survivors) for party in parties])
+>>> total: NoisySum = aggregator.unmask([party.reveal(confirmations) for party in parties])
+>>> total.values.tolist(), total.survivors
+([40], ('north', 'south'))
 """
 
 from __future__ import annotations
@@ -61,12 +74,6 @@ class Party:
 
     ``values`` are its counters: whole numbers, moved into [-bound, bound]. ``before_masking`` is called when all is
     checked, before the vector is masked: here a ledger is charged. If it raises, nothing leaves.
-
-    >>> from hush.distributed import Session, new_key
-    >>> keys = {name: new_key() for name in ("north", "south")}
-    >>> public = {name: key[1] for name, key in keys.items()}
-    >>> session = Session(name="beds", parties=public, aggregator=new_key()[1], epsilon="1")
-    >>> party = Party(session, name="north", key=keys["north"][0], values=[20])
     """
 
     def __init__(
@@ -264,14 +271,7 @@ def _counters(values: Any, session: Session) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisySum:
-    """The sums of all survivors' counters, with noise.
-
-    >>> from hush.distributed import Session, new_key
-    >>> keys = {name: new_key()[1] for name in ("north", "south")}
-    >>> session = Session(name="beds", parties=keys, aggregator=new_key()[1], epsilon="1")
-    >>> NoisySum(session=session, values=np.array([41]), survivors=("north", "south")).survivors
-    ('north', 'south')
-    """
+    """The sums of all survivors' counters, with noise."""
 
     session: Session
     values: npt.NDArray[np.int64]
@@ -291,13 +291,7 @@ class NoisySum:
 
 
 class Aggregator:
-    """Runs one session; each step is taken once, in order.
-
-    >>> from hush.distributed import Session, new_key
-    >>> private, public = new_key()
-    >>> keys = {name: new_key()[1] for name in ("north", "south")}
-    >>> aggregator = Aggregator(Session(name="beds", parties=keys, aggregator=public, epsilon="1"), key=private)
-    """
+    """Runs one session; each step is taken once, in order."""
 
     def __init__(self, session: Session, *, key: bytes) -> None:
         if public_key(key) != session.aggregator:

@@ -9,7 +9,7 @@ n people, one bit each, how many have it, at the same ε. Four ways, each with t
   certified by the stronger clone bound, or exactly for up to 20,000 people; √(n·p(1-p))/(2p-1) with p = e^ε₀/(e^ε₀+1);
 * *local*: the same with ε₀ = ε, and nothing at all is trusted.
 
->>> price = price_of_trust(epsilon=1, people=10**4)
+>>> price: list[TrustRow] = price_of_trust(epsilon=1, people=10**4)
 >>> [(row.model, round(row.deviation, 2)) for row in price]       # doctest: +NORMALIZE_WHITESPACE
 [('central', 1.36), ('aggregated, 10% lost', 1.43), ('aggregated, 33% lost', 1.66), ('shuffled', 5.84), ('local',
 95.95)]
@@ -36,11 +36,7 @@ from hush.distributed.shares import LaplaceShare
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRow:
-    """One way to count, and its error.
-
-    >>> TrustRow(model="central", trusted="the curator", deviation=1.4).model
-    'central'
-    """
+    """One way to count, and its error."""
 
     model: str
     trusted: str

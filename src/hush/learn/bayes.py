@@ -19,29 +19,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hush.accounting import Event
-from hush.core import Number
 from hush.learn.budget import IntegerNoise
 from hush.learn.features import choose_knots, how_many
 from hush.learn.model import Classifier, counted_rows
 from hush.learn.schema import Floats, ModelColumn
 
 
+@dataclass(eq=False, repr=False)
 class NaiveBayes(Classifier):
     """Classification by the counts of each column's levels in each class; pure where ``delta`` is 0."""
 
     kind: ClassVar[str] = "naive_bayes"
-
-    def __init__(
-        self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, target: Sequence[Any] | str | None = None
-    ) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.target = target
+    target: Sequence[Any] | str | None = field(default=None, kw_only=True)
 
     @property
     def event(self) -> Event:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -50,25 +51,20 @@ _MAX_CLUSTERS = 256
 _STARTS, _ROUNDS = 16, 40
 
 
+@dataclass(eq=False, repr=False)
 class KMeans(Model):
     """Cluster centres of numeric columns, each scaled to [0, 1] by its bounds."""
 
     kind: ClassVar[str] = "kmeans"
-
-    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = 0, *, clusters: int = 8) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.clusters = clusters
+    delta: Number = 0
+    clusters: int = field(default=8, kw_only=True)
 
     def _columns(self) -> tuple[ModelColumn, ...]:
         columns = self._schema().columns
         integer(self.clusters, "clusters", minimum=1, maximum=_MAX_CLUSTERS)
-        if not all(column.numeric for column in columns):
-            raise InvalidValueError(
-                "schema",
-                got=[column.name for column in columns if not column.numeric],
-                allowed="numbers with bounds",
-                hint="Distances of categories mean nothing: leave them out.",
-            )
+        if categories := [column.name for column in columns if not column.numeric]:
+            hint = "Distances of categories mean nothing: leave them out."
+            raise InvalidValueError("schema", got=categories, allowed="numbers with bounds", hint=hint)
         return columns
 
     def _synthesis(self, columns: Sequence[ModelColumn]) -> SynthesisPlan:

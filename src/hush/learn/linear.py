@@ -59,7 +59,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
@@ -208,6 +208,7 @@ class LeastSquares:
     __repr__ = __str__
 
 
+@dataclass(eq=False, repr=False)
 class LinearModel(Regressor):
     """Linear regression for inference: coefficients with intervals, from one release of moments.
 
@@ -219,17 +220,7 @@ class LinearModel(Regressor):
     """
 
     kind: ClassVar[str] = "linear_model"
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: tuple[float, float] | str | None = None,
-    ) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.target = target
+    target: tuple[float, float] | str | None = field(default=None, kw_only=True)
 
     def _moments(self) -> Moments:
         columns = self._schema().columns
@@ -318,8 +309,7 @@ def integer_rows(columns: Sequence[ModelColumn], parts: Sequence[Any], *, lowest
     prepared: list[Floats | Codes] = []
     for column, values in zip(columns, parts, strict=True):
         if column.values is None:
-            scaled = ((1 - lowest) * column.shares(values) + lowest) * _GRID
-            prepared.append(np.rint(np.where(np.isnan(scaled), 0.0, scaled)))
+            prepared.append(np.rint(np.nan_to_num(((1 - lowest) * column.shares(values) + lowest) * _GRID)))
         else:
             prepared.append(column.codes(values))
     rows = len(prepared[0]) if prepared else 0
@@ -386,13 +376,12 @@ class Moments(Model):
 
     def scales(self) -> tuple[Floats, Floats]:
         """Return centre and half-width of each entry in its column's own units (0 and 1 for a category)."""
-        centre, half = [], []
+        scales: list[tuple[float, float]] = []
         for column in self._columns():
-            for _ in range(1 if column.values is None else column.levels):
-                number = column.values is None
-                centre.append((column.lower + column.upper) / 2 if number else 0.0)
-                half.append((column.upper - column.lower) / 2 if number else 1.0)
-        return np.array(centre), np.array(half)
+            number = ((column.lower + column.upper) / 2, (column.upper - column.lower) / 2)
+            scales += [number] if column.values is None else [(0.0, 1.0)] * column.levels
+        centre, half = np.array(scales).T
+        return centre, half
 
     def mean(self) -> Floats:
         """Return the columns' means in their own units."""

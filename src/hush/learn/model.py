@@ -22,6 +22,7 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -60,21 +61,20 @@ class UnpricedSearchError(HushError, TypeError):
     code = "unpriced-search"
 
 
+@dataclass(eq=False, repr=False)
 class Model:
     """The base of all models: a public schema, a budget, and a fit that costs it."""
 
+    schema: Any
+    epsilon: Number = "1"
+    delta: Number = "1e-6"
     kind: ClassVar[str] = ""
-    receipt: str = ""
+    receipt: str = field(default="", init=False)
     """The receipt of a fit that a curator charged, with its price and the budget that remained."""
-    price: str = ""
-    remaining: str = ""
-    spending: str = ""
+    price: str = field(default="", init=False)
+    remaining: str = field(default="", init=False)
+    spending: str = field(default="", init=False)
     """The share that it took of the budget that bound it, and the share that is left."""
-
-    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6") -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -191,9 +191,8 @@ class Model:
             raise _not_fitted(f"This {type(self).__name__} has no {name} yet; call fit first.") from None
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items() if k != 'schema')})"
-        )
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items() if name != "schema")
+        return f"{type(self).__name__}({fields})"
 
     # -- files ----------------------------------------------------------------------------------------------------
 

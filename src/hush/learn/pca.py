@@ -17,13 +17,14 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import InvalidValueError, Number, integer
+from hush.core import InvalidValueError, integer
 from hush.learn.budget import deviation, gaussian_budget, noisy, noisy_products, read_budget, require_delta
 from hush.learn.linear import SQUARE, feature_names, integer_rows
 from hush.learn.model import Model
@@ -33,14 +34,12 @@ from hush.noise import rounded_gaussian
 _LOOK = Fraction(1, 20)
 
 
+@dataclass(eq=False, repr=False)
 class PCA(Model):
     """Principal components of the columns, scaled to [0, 1] by their bounds."""
 
     kind: ClassVar[str] = "pca"
-
-    def __init__(self, schema: Any, epsilon: Number = "1", delta: Number = "1e-6", *, components: int = 2) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.components = components
+    components: int = field(default=2, kw_only=True)
 
     def _columns(self) -> tuple[ModelColumn, ...]:
         columns = self._schema().columns
@@ -84,12 +83,9 @@ class PCA(Model):
 
     def fit_transform(self, X: Any, y: Any = None) -> Floats:  # noqa: N803, ARG002
         """Refuse: coordinates of the rows that were fitted are as private as the rows."""
-        raise InvalidValueError(
-            "X",
-            got="the rows to fit and to transform at once",
-            allowed="rows to fit, and then public rows to transform",
-            hint="Coordinates of protected rows are protected too: call fit, then transform on rows that may be seen.",
-        )
+        got, allowed = "the rows to fit and to transform at once", "rows to fit, and then public rows to transform"
+        hint = "Coordinates of protected rows are protected too: call fit, then transform on rows that may be seen."
+        raise InvalidValueError("X", got=got, allowed=allowed, hint=hint)
 
 
 def _squares(chunk: Floats) -> Floats:

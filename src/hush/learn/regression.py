@@ -42,14 +42,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hush.accounting import Event, GaussianEvent
-from hush.core import Number, integer
+from hush.core import integer
 from hush.core.chart import Chart, ChartAxis, ChartBar, ChartLine, bar_chart, line_chart
 from hush.learn.budget import Looks, Shares, deviation, gaussian_budget, noisy, read_budget, require_delta, share_budget
 from hush.learn.convex_fits import (
@@ -150,11 +150,6 @@ class PerturbedFits:
     shares: Shares
     loss: Loss
 
-    @property
-    def look(self) -> Fraction:
-        """The price of all looks at the rows."""
-        return self.shares.looks
-
     def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
         """Return the noisy minimum of a fit whose ridge is centred at ``start``."""
         fit = Perturbation(
@@ -182,8 +177,6 @@ class NewtonFits:
     """How many steps each fit takes."""
     mu_squared: Fraction
     """The price of one step."""
-    look: Fraction
-    """The price of all looks at the rows."""
 
     def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
         """Return where the steps of a fit lead from ``start``."""
@@ -194,9 +187,13 @@ class NewtonFits:
         return theta
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveModel(Model):
     """The base of additive models: their parameters, their price, and after a fit curves over each column's levels."""
 
+    target: Any = field(default=None, kw_only=True)
+    basis: str = field(default="additive", kw_only=True)
+    rows: int = field(default=1, kw_only=True)
     pure_variant: ClassVar[str]
     """The model to take where the budget has no δ."""
     loss: ClassVar[Loss]
@@ -204,24 +201,8 @@ class AdditiveModel(Model):
     """A usual mean of the loss's second derivative, for Newton steps: more than half of the largest, or steps stray."""
     held: ClassVar[float]
     """The mean second derivative that an error in advance supposes."""
-
     effect_unit: ClassVar[str]
     """The scale of the effects."""
-
-    def __init__(
-        self,
-        schema: Any,
-        epsilon: Number = "1",
-        delta: Number = "1e-6",
-        *,
-        target: Any = None,
-        basis: str = "additive",
-        rows: int = 1,
-    ) -> None:
-        super().__init__(schema, epsilon, delta)
-        self.target = target
-        self.basis = basis
-        self.rows = rows
 
     def _budget(self) -> tuple[Fraction, Fraction]:
         """Return ε and a δ above 0."""
@@ -274,8 +255,8 @@ class AdditiveModel(Model):
         choose(self.basis, ("additive", "linear"), "basis")
         return self._schema().columns
 
-    def _fits(self, codes: Sequence[Codes], part: Fraction) -> PerturbedFits | NewtonFits:
-        """Look at the columns, for ``part`` of the price of all looks, and return the fits that follow."""
+    def _fits(self, codes: Sequence[Codes], part: Fraction) -> tuple[PerturbedFits | NewtonFits, Fraction]:
+        """Look at the columns, for ``part`` of the price of all looks; return the fits that follow, and that price."""
         columns, unit_rows = self._columns(), self._unit_rows()
         if unit_rows == 1:
             shares = self._shares()
@@ -290,9 +271,9 @@ class AdditiveModel(Model):
         features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
         if unit_rows == 1:
             rows = Design(codes, features.maps, intercept=features.intercept)
-            return PerturbedFits(features=features, rows=rows, shares=shares, loss=self.loss)
+            return PerturbedFits(features=features, rows=rows, shares=shares, loss=self.loss), look
         design = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        return NewtonFits(
+        fits = NewtonFits(
             features=features,
             rows=design,
             inverse=inverse_moments(*design.moments(total * MOMENTS)),
@@ -300,8 +281,8 @@ class AdditiveModel(Model):
             curvature=self.curvature,
             steps=self._steps(),
             mu_squared=total * STEPS / sum(self._steps()),
-            look=look,
         )
+        return fits, look
 
     def _keep(self, features: Features, fits: Sequence[Floats], scale: float = 1.0, centre: float = 0.0) -> None:
         """Turn each fit's coefficients into curves centred at their mean, and remember those."""
@@ -395,7 +376,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         """Fit the curves to rows and their classes, at the price of ``event``."""
         labels, classes = self._target(X, y), self._classes().levels
         codes, labels = counted_rows(self._schema(X).codes(X), labels, labels < classes)
-        fits = self._fits(codes, Fraction(1))
+        fits, _ = self._fits(codes, Fraction(1))
         curves = []
         for number in range(self._outputs()):
             positive = labels == (1 if classes == 2 else number)
@@ -451,9 +432,9 @@ class Regression(Regressor, AdditiveModel):
         target, bounds = self._target(X, y), self._bounds()
         codes, target = counted_rows(self._schema(X).codes(X), target, ~np.isnan(target))
         target = np.clip(target, bounds.lower, bounds.upper)
-        fits = self._fits(codes, _COLUMNS)
+        fits, look = self._fits(codes, _COLUMNS)
         rows = fits.features.looks.rows
-        centre, width = _centre_and_spread(target, bounds, fits.look * _TARGET, rows)
+        centre, width = _centre_and_spread(target, bounds, look * _TARGET, rows)
         numbers = [0, 1]
         if isinstance(fits, PerturbedFits) and rows * math.sqrt(float(sum(fits.shares.fits))) < _SCARCE:
             # `rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
@@ -463,7 +444,7 @@ class Regression(Regressor, AdditiveModel):
             if number:
                 # The first fit is public by now, so that residuals of it are a look at the rows like any other.
                 residuals = np.abs((target - centre) / width - fits.rows.margins(theta))
-                narrower = width * _residual_width(residuals, fits.look * _RESIDUALS)
+                narrower = width * _residual_width(residuals, look * _RESIDUALS)
                 # The same curve in the new unit: coefficients were in spreads, and are to be in widths.
                 theta, width = theta * (width / narrower), narrower
             theta = fits.minimum(number, (target - centre) / width, theta)

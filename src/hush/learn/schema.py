@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hush.core import InvalidValueError
+from hush.core.grid import any_array
 
 Codes = npt.NDArray[np.intp]
 Floats = npt.NDArray[np.float64]
@@ -56,11 +57,8 @@ class ModelColumn:
     def __post_init__(self) -> None:
         if self.values is None:
             if not (self.lower < self.upper and math.isfinite(self.upper - self.lower)):
-                raise InvalidValueError(
-                    f"schema[{self.name!r}]",
-                    got=(self.lower, self.upper),
-                    allowed="(lower, upper), lower below upper",
-                )
+                allowed = "(lower, upper), lower below upper"
+                raise InvalidValueError(f"schema[{self.name!r}]", got=(self.lower, self.upper), allowed=allowed)
         elif (
             not self.values
             or not all(isinstance(value, (str, int, float)) and value == value for value in self.values)  # noqa: PLR0124
@@ -187,10 +185,10 @@ class ModelSchema:
         return [column.name for column in self.columns]
 
     def __getitem__(self, name: str) -> ModelColumn:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise InvalidValueError("column", got=name, allowed=f"one of {', '.join(self.names)}")
+        columns = {column.name: column for column in self.columns}
+        if name not in columns:
+            raise InvalidValueError("column", got=name, allowed=f"one of {', '.join(columns)}")
+        return columns[name]
 
     def codes(self, rows: object) -> list[Codes]:
         """Return the codes of each column for a table, a mapping of columns or a matrix in the schema's order."""
@@ -208,16 +206,13 @@ class ModelSchema:
             if len({len(part) for part in parts}) > 1:
                 raise InvalidValueError("X", got="columns of different lengths", allowed="one value per row and column")
             return parts
-        matrix = _matrix(rows)
-        wanted = len(self.columns)
-        if matrix.shape[1] != wanted:
-            raise InvalidValueError(
-                "X",
-                got=f"{matrix.shape[1]} columns",
-                allowed=f"a table of {wanted} columns: {', '.join(self.names)}",
-                hint=f"X has {matrix.shape[1]} features, but schema is expecting {wanted} features as input.",
-            )
-        return [matrix[:, number] for number in range(matrix.shape[1])]
+        matrix, wanted = _matrix(rows), len(self.columns)
+        width = matrix.shape[1]
+        if width != wanted:
+            allowed = f"a table of {wanted} columns: {', '.join(self.names)}"
+            hint = f"X has {width} features, but schema is expecting {wanted} features as input."
+            raise InvalidValueError("X", got=f"{width} columns", allowed=allowed, hint=hint)
+        return [*matrix.T]
 
 
 def names_of(table: Any) -> list[str] | None:
@@ -303,18 +298,12 @@ def _number(value: Any, unit: str | None = None) -> float:
 
 def _array(values: Any) -> npt.NDArray[Any]:
     """Return one column of any library as a flat array."""
-    if hasattr(values, "to_pylist"):  # Arrow's
-        array = np.asarray(values.to_numpy(zero_copy_only=False))
-    elif hasattr(values, "to_numpy"):
-        array = np.asarray(values.to_numpy())
-    elif isinstance(values, np.ma.MaskedArray):
-        array = np.asarray(np.ma.filled(values.astype(object), None))
-    elif isinstance(values, (list, tuple)):
-        array = np.empty(len(values), dtype=object)
+    if isinstance(values, (list, tuple)):
+        array: npt.NDArray[Any] = np.empty(len(values), dtype=object)
         for index, value in enumerate(values):  # one by one: a value may itself be a list
             array[index] = value
     else:
-        array = np.asarray(values)
+        array = any_array(values, "column")
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -33,13 +33,8 @@ from hush.core.errors import members
 from hush.learn.model import Model
 from hush.noise import bernoulli, uniform_integer
 
-_ORDERS = [
-    Fraction(11, 10),
-    Fraction(5, 4),
-    Fraction(3, 2),
-    *(Fraction(n) for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24)),
-]
-_ORDERS += [Fraction(n) for n in (32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512, 1024)]
+_ORDERS = [Fraction(order) for order in ("1.1", "1.25", "1.5", 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)]
+_ORDERS += [Fraction(order) for order in (80, 96, 128, 192, 256, 384, 512, 1024)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +56,8 @@ def selection_event(candidates: Sequence[Model], *, expected_trials: Number = 10
     if math.isfinite(pure):
         return ApproximateDPEvent(epsilon=3 * Fraction(pure))
     if any(event.delta_infinite > 0 for event in events):
-        raise InvalidValueError(
-            "candidates",
-            got="a model whose loss may be infinite",
-            allowed="models of pure or Gaussian noise",
-            hint="The theorem needs a finite Rényi divergence.",
-        )
+        got, hint = "a model whose loss may be infinite", "The theorem needs a finite Rényi divergence."
+        raise InvalidValueError("candidates", got=got, allowed="models of pure or Gaussian noise", hint=hint)
     base = {order: max(event.renyi(order) for event in events) for order in _ORDERS}
     # Rounded up, for the logarithm adds to the price.
     log = math.log(mean) * (1 + 1e-12)

@@ -3,12 +3,8 @@ r"""Frequencies of categories from local reports: three oracles, and which one t
 The one with the smallest variance whose reports stay small. Randomized response while a report of one category is best,
 subset selection up to 256 categories, projective geometry response beyond.
 
->>> type(frequency(epsilon=3, categories=4)).__name__
-'RandomizedResponse'
->>> type(frequency(epsilon=1, categories=100)).__name__
-'SubsetSelection'
->>> type(frequency(epsilon=1, categories=10**5)).__name__
-'ProjectiveGeometry'
+>>> [type(frequency(epsilon=1, categories=k)).__name__ for k in (3, 100, 10**5)]
+['RandomizedResponse', 'SubsetSelection', 'ProjectiveGeometry']
 
 **Subset selection**: a report is a set of categories that probably holds the true one. Ye, Barg 2018; Wang et al. 2016.
 Report a set of w ≈ k/(e^ε + 1) categories that holds the true one with probability p = w·e^ε/(w·e^ε + k - w); given
@@ -183,7 +179,7 @@ def _vectors(numbers: npt.NDArray[np.int64], r: int, t: int) -> npt.NDArray[np.i
 
     Point number m + (r^j-1)/(r-1), m < r^j, has its 1 before the last j coordinates, which are the digits of m.
     """
-    tails = np.array([_points(r, j) if j else 0 for j in range(t + 1)])
+    tails = np.array([_points(r, j) for j in range(t + 1)])
     digits = np.searchsorted(tails, numbers, side="right") - 1
     positions = numbers - tails[digits] + np.asarray(r, dtype=np.int64) ** digits
     return np.asarray(positions[:, None] // r ** np.arange(t - 1, -1, -1) % r)
@@ -197,9 +193,10 @@ def _numbers(vectors: npt.NDArray[np.int64], r: int) -> npt.NDArray[np.int64]:
     leading = vectors[np.arange(len(vectors)), pivots]
     scaled = vectors * inverses[leading][:, None] % r
     digits = t - 1 - pivots
-    tails = np.array([_points(r, j) if j else 0 for j in range(t + 1)])
     positions = scaled @ (r ** np.arange(t - 1, -1, -1))
-    return np.asarray(positions - np.asarray(r, dtype=np.int64) ** digits + tails[digits])
+    return np.asarray(
+        positions - np.asarray(r, dtype=np.int64) ** digits + np.array([_points(r, j) for j in range(t)])[digits]
+    )
 
 
 _MOST_CATEGORIES_OF_SUBSETS = 256

@@ -21,9 +21,6 @@ so a linear function of the report is an unbiased estimate of v.
 
 `LocalMean` takes the best of these at its ε. Its worst variance on [-1, 1] is 4.286 at ε=1, 1.040 at ε=2, 0.216 at ε=4.
 
->>> mechanism = LocalMean(epsilon=1, lower=0, upper=100)
->>> mechanism.release(30) in mechanism.reports
-True
 >>> round(LocalMean(epsilon=1, lower=-1, upper=1).variance(count=1), 3)
 4.286
 
@@ -49,9 +46,6 @@ stands for the random function, the same kind of assumption that `hush.noise.bit
 `event` states ε + 2⁻¹². Unconditionally the loss is at most 2ε. No real number is ever reported, so that there are no
 low bits to read: floats decide only on which side of γ a seed lies, and any decision there would do.
 
->>> mechanism = LocalVectorMean(epsilon=4, dimensions=3)
->>> 0 <= mechanism.release([1.0, 0.0, 0.0]) < 2**64
-True
 >>> round(LocalVectorMean(epsilon=4, dimensions=100).squared_error(count=1), 1)
 43.5
 """
@@ -205,10 +199,8 @@ class LocalMean(ReadableRepr):
         """
         n = integer(count, "count", minimum=1)
         log = math.log(2 / float(1 - confidence_level(confidence)))
-        _, bit, wide = self._choice
-        ends = np.abs([*bit.estimate(np.array([0, 1])), *wide.estimate(np.array([0, wide.reports - 1]))])
-        half = float(self.upper - self.lower) / 2
-        largest, spread = (float(ends.max()) + 1) * half, self.variance(count=1)
+        ends = [abs(window.estimate(np.array([0, window.reports - 1]))).max() for window in self._choice[1:]]
+        largest, spread = float(max(ends) + 1) * float(self.upper - self.lower) / 2, self.variance(count=1)
         # Bernstein: P[|S| ≥ t] ≤ 2·exp(-t²/2(nσ² + t·M/3)), solved for t; raised by more than the float error.
         return (log * largest / 3 + math.sqrt((log * largest / 3) ** 2 + 2 * n * spread * log)) / n * (1 + 1e-12)
 
@@ -231,19 +223,9 @@ def _best(epsilon: float) -> tuple[int, _Window, _Window]:
     likely = _WIDE_REPORTS / (math.exp(epsilon / 2) + 1)
     widths = {min(max(1, round(likely) + step), _WIDE_REPORTS // 2) for step in range(-2, 3)}
     wide = min((_Window(_WIDE_REPORTS, width, odds) for width in widths), key=lambda window: window.variance(1.0))
-
-    def worst(sides: int) -> float:
-        share = sides / _COIN_SIDES
-        return max(share * wide.variance(v) + (1 - share) * bit.variance(v) for v in (0.0, 1.0))
-
-    # A maximum of two lines: the best coin lies at an end or where they meet.
-    rise = [wide.variance(v) - bit.variance(v) for v in (0.0, 1.0)]
-    candidates = {0, _COIN_SIDES}
-    if rise[0] != rise[1]:
-        meeting = (bit.variance(1.0) - bit.variance(0.0)) / (rise[0] - rise[1]) * _COIN_SIDES
-        if 0 < meeting < _COIN_SIDES:
-            candidates |= {math.floor(meeting), math.ceil(meeting)}
-    return min(candidates, key=worst), bit, wide
+    sides = np.arange(_COIN_SIDES + 1)
+    worst = np.maximum(*(sides * wide.variance(v) + (_COIN_SIDES - sides) * bit.variance(v) for v in (0.0, 1.0)))
+    return int(worst.argmin()), bit, wide
 
 
 _EPSILON_OF_FUNCTION = Fraction(1, 2**12)

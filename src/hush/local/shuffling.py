@@ -5,7 +5,7 @@ If somebody who does not look inside removes the names of n reports and mixes th
 (Feldman, McMillan, Talwar 2023), and for binary randomized response of at most 20,000 reports exactly.
 
 >>> from hush import local
->>> reports = local.shuffled(local.frequency(epsilon=4, categories=50).event, reports=10**5)
+>>> reports: local.Shuffled = local.shuffled(local.frequency(epsilon=4, categories=50).event, reports=10**5)
 >>> round(reports.epsilon(delta="1e-6"), 3)
 0.118
 >>> reports.event(delta="1e-6")
@@ -34,14 +34,7 @@ from hush.core.rounding import Bound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shuffled:
-    """The privacy of shuffled reports.
-
-    >>> from hush.local import shuffled
-    >>> import hush
-    >>> hidden = shuffled(hush.RandomizedResponse(epsilon=1).event, reports=10_000)
-    >>> hidden.reports
-    10000
-    """
+    """The privacy of shuffled reports."""
 
     local_epsilon: Fraction
     reports: int

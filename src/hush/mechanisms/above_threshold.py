@@ -19,10 +19,7 @@ the sum of their variances is `variance`, both in units of the value. `error` is
 2014, Definition 3.9): with probability 1-β, over all queries, no "yes" is below threshold - α and no "no" above
 threshold + α.
 
->>> steep = AboveThreshold(threshold=100, epsilon=10**4, count=2)
->>> steep.release([1, 500, 3, 700, 900]).tolist()
-[False, True, False, True]
->>> stream = steep.open()
+>>> stream = AboveThreshold(threshold=100, epsilon=10**4, count=2).open()
 >>> stream.ask(1), stream.ask(500), stream.done
 (False, True, False)
 """

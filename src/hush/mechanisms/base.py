@@ -115,6 +115,14 @@ def ordinary(value: object, parameter: str, *, allowed: str = "a positive finite
     return number
 
 
+def unquoted(read: Callable[[Any, str], M], value: Any, parameter: str, allowed: str) -> M:
+    """Return a private value as ``read`` reads it; the text of a refusal names its type only."""
+    try:
+        return read(value, parameter)
+    except (InvalidValueError, TypeError, ValueError):
+        raise InvalidValueError(parameter, got=f"another {type(value).__name__}", allowed=allowed) from None
+
+
 def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> str:
     """Return ``name`` if it is among ``names``; refuse it otherwise."""
     if not isinstance(name, str) or name not in names:
@@ -122,13 +130,7 @@ def choose(name: object, names: tuple[str, ...], parameter: str = "method") -> s
     return name
 
 
-def least(
-    make: Callable[[Fraction], M],
-    error: Callable[[M], float],
-    target: Number,
-    *,
-    why: str,
-) -> M:
+def least(make: Callable[[Fraction], M], error: Callable[[M], float], target: Number, *, why: str) -> M:
     """Return the mechanism of the smallest ε, to 12 digits, with an error of at most ``target``.
 
     ``why`` tells the reason why no ε brings the error below a limit.

@@ -12,9 +12,6 @@ O(n) without sorting, and, rounding being monotone, only they are put on the gri
 NaN counts as missing. Of no data at all every grid point is as good as another: the answer is the middle of the bounds,
 and the interval is everything.
 
->>> middle = Quantile(q="0.5", bounds=(0, 100), epsilon=10**6, step=1)
->>> middle.release([1, 50, 50, 50, 99, float("nan")])
-50
 >>> Quantile(q="0.5", bounds=(0, 100), epsilon=1).interval([])
 (50.0, 50.0)
 >>> round(Quantile(q="0.5", bounds=(-1000, 1000), epsilon=1).error(0.95), 1)       # ranks, however many rows
@@ -128,14 +125,9 @@ class Quantile(ReadableRepr):
 
     def interval(self, data: Any) -> tuple[Any, float]:
         """Return a grid point, and the half-width of its interval in units of the value."""
-        index, half = self.draw(present(data))
-        return on_grid(index, self.step), float(half * self.step)
-
-    def draw(self, values: npt.NDArray[Any]) -> tuple[int, int]:
-        """Return the released grid point and the half-width in steps, for values without missing ones."""
         mechanism = self.mechanism
-        drawn = mechanism.release([self.histogram(values, mechanism)])
-        return self.ends[0] + int(drawn.index[0]), int(drawn.half[0])
+        drawn = mechanism.release([self.histogram(present(data), mechanism)])
+        return on_grid(self.ends[0] + int(drawn.index[0]), self.step), float(int(drawn.half[0]) * self.step)
 
     def draw_point(self, values: npt.NDArray[Any]) -> int:
         """Return a grid point in steps that aims at the quantile itself, without an interval, at the same price.
@@ -154,7 +146,7 @@ class Quantile(ReadableRepr):
         if values.dtype == object:  # numbers of any kinds need not compare with one another; their grid points do
             values, grid = grid.integers(values, lower=lower, upper=upper), Grid(1)
             lower, upper = Fraction(first), Fraction(last)
-        target, rank, n = mechanism.target(len(values)), mechanism.fraction.denominator, len(values)
+        target, rank, n = int(mechanism.target(len(values))), mechanism.fraction.denominator, len(values)
         # Ranks within the mechanism's reach of the target; their values alone need exact bins.
         low = max(0, (target - mechanism.reach) // rank)
         high = min(n, -(-(target + mechanism.reach) // rank))

@@ -45,8 +45,6 @@ exactly. It is bounded from above in one of two ways, each with its rounding on 
 * beyond, each sum is compared with an integral: Σ_{k≥j} f(k) lies between ∫_j^∞ f and ∫_{j-1}^∞ f for falling f (j ≥
   1), and σ√(2π) ≤ Σ_k f(k) ≤ σ√(2π)(1 + 3e^{-2π²σ²}) by Poisson summation. This gives away about one step in σ.
 
->>> float(discrete_delta(Fraction(1), 1, Fraction(1))) > 0.12
-True
 >>> discrete_sigma(Fraction(1), Fraction(1, 10**6), 1, "analytic") >= CALIBRATIONS["analytic"](1, "1e-6")
 True
 """
@@ -150,18 +148,15 @@ class Gaussian(Calibrated, Symmetric):
         grid = default_step(exact_sensitivity, step)
         changed = 1 if coordinates is None else integer(coordinates, "coordinates", minimum=1)
         choose(calibration, tuple(CALIBRATIONS), "calibration")
+        if (epsilon is None) != (delta is None) or (epsilon is None) == (sigma is None):
+            allowed = "given together with delta, or else 'sigma' alone"
+            raise InvalidValueError("epsilon", got=epsilon, allowed=allowed)
         exact_epsilon: Fraction | None = None
         slip: Fraction | None = None
         if sigma is not None:
-            if epsilon is not None or delta is not None:
-                raise InvalidValueError("sigma", got=sigma, allowed="left out where epsilon and delta are given")
             width = ordinary(sigma, "sigma")
         else:
-            if epsilon is None or delta is None:
-                raise InvalidValueError("epsilon", got=epsilon, allowed="given together with delta, or else 'sigma'")
-            exact_epsilon = (
-                nonnegative(epsilon, "epsilon") if calibration == "analytic" else ordinary(epsilon, "epsilon")
-            )
+            exact_epsilon = (nonnegative if calibration == "analytic" else ordinary)(epsilon, "epsilon")
             slip = fraction_between(delta, "delta")
             # A guarantee at a smaller ε implies one at a larger ε. Beyond the limit the search would need e^ε with all
             # its digits.

@@ -22,8 +22,6 @@ distance is the same around every point, and `error` is its exact quantile. ``bi
 Traceback (most recent call last):
 ...
 hush.core.errors.InvalidValueError: The 'normaliser' parameter must be 'any' here...
->>> MetricExponential.on_integers(epsilon=10**6).release(7)
-7
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from hush.accounting import ApproximateDPEvent, BoundedRangeEvent
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.numbers import assign
 from hush.core.rounding import ball, certified, float_up, up
-from hush.mechanisms.base import HALF_A_STEP, Calibrated, choose, confidence_level, ordinary
+from hush.mechanisms.base import HALF_A_STEP, Calibrated, choose, confidence_level, ordinary, unquoted
 from hush.mechanisms.laplace import Laplace
 from hush.mechanisms.selection import chances, moments
 
@@ -150,10 +148,8 @@ class MetricExponential(Calibrated):
         return ApproximateDPEvent(epsilon=self.epsilon, delta=0)
 
     def _distances(self, centre: Any) -> list[Fraction]:
-        try:
-            return [nonnegative(self.metric(point, centre), "metric") for point in self.points]
-        except InvalidValueError:  # its text would quote a distance from the true value
-            raise InvalidValueError("metric", got="another value", allowed="a distance of at least zero") from None
+        allowed = "a distance of at least zero"
+        return [unquoted(nonnegative, self.metric(point, centre), "metric", allowed) for point in self.points]
 
     def _scores(self, value: Any) -> npt.NDArray[Any]:
         if self.normaliser == "constant" and value not in self.points:

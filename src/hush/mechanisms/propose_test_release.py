@@ -49,6 +49,7 @@ from hush.mechanisms.base import (
     choose,
     confidence_level,
     ordinary,
+    unquoted,
 )
 
 _TEST_GRID = 2**20  # steps in one unit of distance, for the Gaussian noise of the test
@@ -182,12 +183,10 @@ class ProposeTestRelease(Calibrated, Symmetric):
 
 
 def _read_distance(distance: float) -> int:
-    try:
-        return _INFINITE_DISTANCE if distance == math.inf else integer(distance, "distance", minimum=0)
-    except (InvalidValueError, TypeError, ValueError):  # the text would quote the distance, which is private
-        raise InvalidValueError(
-            "distance", got=f"another {type(distance).__name__}", allowed="a whole number of at least 0, or infinity"
-        ) from None
+    def read(value: Any, parameter: str) -> int:
+        return _INFINITE_DISTANCE if value == math.inf else integer(value, parameter, minimum=0)
+
+    return unquoted(read, distance, "distance", "a whole number of at least 0, or infinity")
 
 
 @lru_cache(maxsize=64)

@@ -79,7 +79,8 @@ Schwarz).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -92,7 +93,7 @@ from hush.accounting import BoundedRangeEvent, ComposedEvent, PermuteAndFlipEven
 from hush.core import InvalidValueError, Number, integer, nonnegative
 from hush.core.grid import as_array, number
 from hush.core.numbers import assign
-from hush.core.rounding import ball, certified, flint, precision, up
+from hush.core.rounding import Ball, ball, certified, flint, precision, up
 from hush.mechanisms.base import HALF_A_STEP, Calibrated, confidence_level, ordinary
 
 _LARGEST_SCORE = 10**150
@@ -115,6 +116,8 @@ class Choosing(Calibrated):
     epsilon: Fraction
     monotonic: bool
     _read_epsilon = staticmethod(ordinary)
+    _never_behind = 0
+    """1 where the best candidate itself does not count in the bound of `error`."""
 
     def __init__(self, *, sensitivity: Number = 1, epsilon: Number, monotonic: bool = False) -> None:
         assign(
@@ -140,13 +143,13 @@ class Choosing(Calibrated):
         index = self._index(exact_scores)
         return index if names is None else names[index]
 
+    @abstractmethod
     def _index(self, scores: npt.NDArray[Any]) -> Any:
-        """Return the index that is chosen by exact scores."""
-        raise NotImplementedError
+        """Return the index that is chosen by exact scores, or the indices."""
 
+    @abstractmethod
     def probabilities(self, scores: Any) -> npt.NDArray[np.float64]:
         """Return the probability that each candidate is chosen."""
-        raise NotImplementedError
 
     def _moments(self, scores: Any) -> tuple[float, float]:
         return moments(self.probabilities(scores), read_scores(scores)[1].tolist())
@@ -158,36 +161,39 @@ class Choosing(Calibrated):
         integer(asked.get("candidates"), "candidates", minimum=2)
         return HALF_A_STEP
 
-    def _behind(self, odds: Fraction) -> float:
-        """Return ln(odds)/rate, rounded up."""
-        return up(certified(lambda: ball(odds).log() / ball(self.rate), bits=40))
+    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
+        """Return α: with at least this probability each choice is at most α below the best one not yet chosen."""
+        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
+        if number == 1 and (self._never_behind or not self.rate):
+            return 0.0
+        if not self.rate:
+            return math.inf
+        odds = (number - self._never_behind) * self._choices / miss
+        return max(0.0, up(certified(lambda: ball(odds).log() / ball(self.rate), bits=40)))
 
-    def _rivals(self, scores: Any, candidates: int) -> int:
-        """Return the number of other candidates; refuse scores where their number is given."""
+    def _worst(self, scores: Any, candidates: int, figure: Callable[[Ball, Ball], Ball]) -> float:
+        """Return a figure of the number of rivals and the rate, rounded up; refuse scores beside their number."""
         if scores is not None:
             raise InvalidValueError("candidates", got="both", allowed="left out where the scores are given")
-        return integer(candidates, "candidates", minimum=1) - 1
+        rivals = integer(candidates, "candidates", minimum=1) - 1
+        if not rivals or not self.rate:
+            return math.inf if rivals else 0.0
+        return up(certified(lambda: figure(ball(rivals), ball(self.rate)), bits=40))
 
     def bias(self, scores: Any = None, *, candidates: int | None = None) -> float:
         """Return E[chosen score] - best; or, for a number of candidates, a lower bound over all scores."""
         if candidates is None:
             return float(self._moments(scores)[0])
-        rivals = self._rivals(scores, candidates)
-        if not rivals or not self.rate:
-            return -math.inf if rivals else 0.0
-        # Worst where all rivals tie: the maximum over the gap, W((n-1)/e)/rate, with Lambert's W. Rounded up.
-        worst = certified(lambda: (ball(rivals) * (-ball(1)).exp()).lambertw() / ball(self.rate), bits=40)
-        return -up(worst) * self._choices
+        # Worst where all rivals tie: the maximum over the gap, W((n-1)/e)/rate, with Lambert's W.
+        worst = self._worst(scores, candidates, lambda rivals, rate: (rivals * (-ball(1)).exp()).lambertw() / rate)
+        return 0.0 - worst * self._choices
 
     def variance(self, scores: Any = None, *, candidates: int | None = None) -> float:
         """Return the variance of the chosen score; or, for a number of candidates, an upper bound over all scores."""
         if candidates is None:
             return self._moments(scores)[1]
-        rivals = self._rivals(scores, candidates)
-        if not rivals or not self.rate:
-            return math.inf if rivals else 0.0
-        worst = certified(lambda: ((ball(rivals).log() + 1) ** 2 + 1) / ball(self.rate) ** 2, bits=40)
-        return up(worst) * self._choices**2
+        worst = self._worst(scores, candidates, lambda rivals, rate: ((rivals.log() + 1) ** 2 + 1) / rate**2)
+        return worst * self._choices**2
 
 
 def truth(value: object, parameter: str) -> bool:
@@ -260,13 +266,6 @@ class Exponential(Choosing):
         _, exact_scores = read_scores(scores)
         return chances(exact_scores, self.rate)
 
-    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return α: with at least this probability the chosen score is at most α below the best one."""
-        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        if not self.rate:
-            return float("inf") if number > 1 else 0.0
-        return self._behind(number / miss)
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class PermuteAndFlip(Choosing):
@@ -276,6 +275,8 @@ class PermuteAndFlip(Choosing):
     >>> hush.PermuteAndFlip(sensitivity=1, epsilon=1).probabilities([2, 0]).round(4).tolist()
     [0.8161, 0.1839]
     """
+
+    _never_behind = 1
 
     @property
     def event(self) -> PermuteAndFlipEvent:
@@ -302,14 +303,6 @@ class PermuteAndFlip(Choosing):
         # The products alternate in sign and cancel; four further bits a factor make up for that.
         with precision(128 + 4 * len(heads)):
             return np.array([chance(i) for i in range(len(heads))], dtype=np.float64)
-
-    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return α: with at least this probability the chosen score is at most α below the best one.
-
-        The noise on every other candidate exceeds t/rate with probability at most e^(-t), and there are k-1 of them.
-        """
-        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        return max(0.0, self._behind((number - 1) / miss)) if number > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -339,8 +332,11 @@ class TopK(Choosing):
     def release(self, scores: Any) -> list[Any]:
         """Return the k chosen indices, or candidates of a mapping, in the order drawn."""
         names, exact_scores = self._read(scores)
-        indices = noise.select(exact_scores, self.rate, count=self.k).tolist()
+        indices = self._index(exact_scores)
         return indices if names is None else [names[index] for index in indices]
+
+    def _index(self, scores: npt.NDArray[Any]) -> Any:
+        return noise.select(scores, self.rate, count=self.k).tolist()
 
     def _read(self, scores: Any) -> tuple[list[Any] | None, npt.NDArray[Any]]:
         names, exact_scores = read_scores(scores)
@@ -384,16 +380,7 @@ class TopK(Choosing):
         return reached
 
     def _moments(self, scores: Any) -> tuple[float, float]:
-        # of the k largest scores' total less that of the chosen
         _, array = self._read(scores)
-        exact_scores = [Fraction(score) for score in array.tolist()]
-        best = sum(sorted(exact_scores)[-self.k :], Fraction(0))
-        sets = self._sets(array)
-        behind = [float(best - sum((exact_scores[i] for i in members), Fraction(0))) for members in sets]
-        mean = math.fsum(chance * short for chance, short in zip(sets.values(), behind, strict=True))
-        return -mean, math.fsum(c * (short - mean) ** 2 for c, short in zip(sets.values(), behind, strict=True))
-
-    def error(self, confidence: Number = Fraction(19, 20), *, candidates: int) -> float:
-        """Return α: with at least this probability each choice is at most α below the best one not yet chosen."""
-        miss, number = 1 - confidence_level(confidence), integer(candidates, "candidates", minimum=1)
-        return self._behind(number * self.k / miss)
+        sets, exact_scores = self._sets(array), [Fraction(score) for score in array.tolist()]
+        totals = [sum((exact_scores[i] for i in members), Fraction(0)) for members in sets]
+        return moments(np.array([*sets.values()]), totals)

@@ -41,7 +41,7 @@ from hush.core import InvalidValueError, Number, exact, fraction_between, nonneg
 from hush.core.grid import on_grid, one_number, whole_step
 from hush.core.numbers import assign
 from hush.core.rounding import Ball, ball, certified, float_up, fraction_down, fraction_up, short_down, short_up
-from hush.mechanisms.base import Calibrated, RoundedNoise, choose, confidence_level, least, ordinary
+from hush.mechanisms.base import Calibrated, RoundedNoise, choose, confidence_level, least, ordinary, unquoted
 
 _LARGEST_EPSILON = Fraction(1000)  # a guarantee at a smaller ε implies one at a larger ε, and e^ε stays computable
 NOISES = ("polynomial", "cauchy", "laplace", "gaussian")
@@ -117,15 +117,8 @@ class SmoothNoise(Calibrated):
 
     def release(self, value: Any, smooth_sensitivity: Number) -> Any:
         """Return value + noise; ``smooth_sensitivity`` must be β-smooth for this mechanism's ``beta``."""
-        exact_value = one_number(value)
-        try:
-            scale = self.factor * nonnegative(smooth_sensitivity, "smooth_sensitivity") / self.step
-        except InvalidValueError:  # its text would quote the smooth sensitivity, which is private
-            raise InvalidValueError(
-                "smooth_sensitivity",
-                got=f"another {type(smooth_sensitivity).__name__}",
-                allowed="a finite number of at least zero",
-            ) from None
+        exact_value, allowed = one_number(value), "a finite number of at least zero"
+        scale = self.factor * unquoted(nonnegative, smooth_sensitivity, "smooth_sensitivity", allowed) / self.step
         if not scale:  # smooth and 0 here means 0 at every data set: the function is a constant, and no secret
             return on_grid(whole_step(exact_value, self.step), self.step)
         return on_grid(self._law.draw(scale, exact_value / self.step), self.step)

@@ -16,10 +16,8 @@ members with at most ``size`` of them under add/remove, and exactly ``size`` und
 A sensitivity is a largest distance, so it needs a metric on answers; neighbours are data sets at distance 1 in a
 metric on data. Any function of two arguments that returns a number may stand for a metric; the usual ones have names.
 
->>> distance("l1")([1, 2], [3, 5]), distance("l2")([0, 0], [3, 4]), distance("linf")([1, 2], [3, 5])
-(5, 5.0, 3)
->>> distance("hamming")("karolin", "kathrin")
-3
+>>> l1([1, 2], [3, 5]), l2([0, 0], [3, 4]), linf([1, 2], [3, 5]), hamming("karolin", "kathrin")
+(5, 5.0, 3, 3)
 >>> distance(lambda a, b: abs(a - b) % 12)(1, 11)
 10
 """
@@ -127,8 +125,7 @@ Metric = Callable[[Any, Any], Any]
 
 
 def _pairs(a: Any, b: Any) -> list[tuple[Any, Any]]:
-    first = list(a) if isinstance(a, Sequence) or hasattr(a, "__len__") else [a]
-    second = list(b) if isinstance(b, Sequence) or hasattr(b, "__len__") else [b]
+    first, second = (list(x) if hasattr(x, "__len__") else [x] for x in (a, b))
     if len(first) != len(second):
         raise InvalidValueError(
             "b", got=f"{len(second)} numbers", allowed=f"as long as the other, {len(first)} numbers"

@@ -38,10 +38,6 @@ The local sensitivity is the largest norm of such a v. **Smooth.** Coordinate by
 R/max(n-d, 1) at distance d (the text above), so the norm by k^{1/p} times that; under replace the local
 sensitivity is at most k^{1/p}·R/n everywhere, and that one step away.
 
->>> import numpy as np
->>> float(local_rows("mean", np.array([[0, 10], [5, 5]]), 0, 10, "replace", "l1"))
-10.0
-
 **Order statistics**: the median and every quantile, and the distance to instability. Let x₁ ≤ … ≤ x_n be whole numbers,
 x_i = lower for i ≤ 0 and x_i = upper for i > n, and f(D) = x_m with m = ⌈qn⌉. Put
 
@@ -211,10 +207,8 @@ def global_sensitivity(
     """
     _check(statistic, norm)
     relation, wide = Neighbours.parse(neighbours), integer(dimension, "dimension", minimum=1)
-    if statistic in {"count", "ratio"}:
-        return _alike(Fraction(1), wide, norm)
-    if statistic == "histogram":
-        return _alike(Fraction(1), relation.units_touched, norm)
+    if statistic in {"count", "ratio", "histogram"}:
+        return _alike(Fraction(1), relation.units_touched if statistic == "histogram" else wide, norm)
     if bounds is None:
         return math.inf
     lower, upper = read_bounds(bounds)
@@ -301,16 +295,13 @@ def smooth_sensitivity(
         nested = bool(data) and isinstance(data[0], (list, tuple, np.ndarray))
     else:
         nested = getattr(data, "ndim", 1) == 2
-    if nested:
-        matrix = as_matrix(data)
-        flat = grid.integers(matrix.ravel().tolist(), lower=lower, upper=upper, missing=(lower + upper) / 2)
-        x = np.asarray(flat, dtype=object).reshape(matrix.shape)
-    else:
-        x = grid.integers(present(data), lower=lower, upper=upper)[:, None]
-    local, n = local_rows(statistic, x, first, last, relation, norm), len(x)
+    rows = as_matrix(data) if nested else present(data)[:, None]
+    steps = grid.integers(rows.ravel(), lower=lower, upper=upper, missing=(lower + upper) / 2)
+    matrix: npt.NDArray[Any] = steps.reshape(rows.shape)
+    local, n = local_rows(statistic, matrix, first, last, relation, norm), len(matrix)
     if decay is not None:
         # The size of a move between the bounds is what a neighbour's local sensitivity may be.
-        widest = _alike(Fraction(last - first), x.shape[1], norm)
+        widest = _alike(Fraction(last - first), matrix.shape[1], norm)
         if relation is Neighbours.REPLACE:
             local = max(local, widest / (1 if statistic == "sum" else max(n, 1)) * _decayed(decay, 1))
         elif statistic == "mean":

@@ -61,7 +61,6 @@ def test_steps_without_noise_find_least_squares():
         curvature=1.0,
         steps=(4,),
         mu_squared=Fraction(1),
-        look=Fraction(1),
     )
     found = fits.minimum(0, target, np.zeros(4))
     assert np.allclose(rows.margins(found), target, atol=2e-3)

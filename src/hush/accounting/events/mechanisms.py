@@ -47,12 +47,16 @@ from hush.core.numbers import assign
 from hush.core.rounding import ball, fraction_up, precision
 
 
-class _BlackBoxEvent(Event):
-    """A mechanism that is known by its ε and its δ alone."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ApproximateDPEvent(Event):
+    """Any (``epsilon``, ``delta``)-DP mechanism; nothing else is known about it."""
 
-    __slots__ = ()
-    epsilon: Any
-    delta: Any
+    type: ClassVar[str] = "approx_dp"
+    epsilon: Fraction
+    delta: Fraction
+
+    def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
+        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
 
     def description(self) -> Description:
         return Description.black_box(self.epsilon, self.delta)
@@ -64,19 +68,7 @@ class _BlackBoxEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ApproximateDPEvent(_BlackBoxEvent):
-    """Any (``epsilon``, ``delta``)-DP mechanism; nothing else is known about it."""
-
-    type: ClassVar[str] = "approx_dp"
-    epsilon: Fraction
-    delta: Fraction
-
-    def __init__(self, *, epsilon: Number, delta: Number = 0) -> None:
-        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PartitionSelectionEvent(_BlackBoxEvent):
+class PartitionSelectionEvent(ApproximateDPEvent):
     """Keys chosen by the truncated geometric mechanism: exactly (ε,δ), for one unit's keys together.
 
     The mechanism of Desfontaines, Voss, Gipson, Mandayam (2022) meets the (ε,δ) constraint with equality, so the black
@@ -87,11 +79,9 @@ class PartitionSelectionEvent(_BlackBoxEvent):
     """
 
     type: ClassVar[str] = "partition_selection"
-    epsilon: Fraction
-    delta: Fraction
 
     def __init__(self, *, epsilon: Number, delta: Number) -> None:
-        assign(self, epsilon=nonnegative(epsilon, "epsilon"), delta=probability(delta, "delta"))
+        ApproximateDPEvent.__init__(self, epsilon=epsilon, delta=delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -525,9 +515,7 @@ class BoundedRangeEvent(Event):
     def description(self) -> Description:
         if self.epsilon == 0:
             return Description()
-        if self.mode == "nonadaptive":  # kept apart: the optimum holds for equal ranges fixed in advance
-            return Description(ranges={self.epsilon: 1})
-        return Description.of(BoundedRangePair(epsilon=self.epsilon))
+        return Description.of(BoundedRangePair(epsilon=self.epsilon, fixed=self.mode == "nonadaptive"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -117,13 +117,6 @@ class Pair(ABC):
         """Return {x: q} with M = Σ e^{sx}·q(1/s), s = z + 1/2 and q a polynomial in balls, or None."""
         return None
 
-    def terms_shape(self) -> tuple[int, int] | None:
-        """Return the number of losses of :meth:`terms` and its degree in 1/s, without computing it; None without terms.
-
-        ``terms`` may be None only where this is None.
-        """
-        return None
-
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return the loss in cells of at most this width, tilted by c; ``noise`` restricts it to a range of the noise.
 
@@ -154,6 +147,10 @@ class Pair(ABC):
     def strength(self) -> Fraction | None:
         """Return a parameter that orders pairs of this class by domination: the larger dominates the smaller."""
         return None
+
+    def adaptive(self) -> Pair:
+        """Return the pair of the same mechanism, not fixed in advance but chosen as answers come in."""
+        return self
 
     def attained(self) -> Pair:
         """Return the pair of a mechanism that this pair was made for: no valid bound can go below it."""

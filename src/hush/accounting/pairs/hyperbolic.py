@@ -40,7 +40,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -135,9 +135,6 @@ class LaplacePair(_HyperbolicPair):
         front = (-ball(e) / 2).exp()
         return {e: poly([front * ball(0.5), front / 4]), -e: poly([front * ball(0.5), -front / 4])}
 
-    def terms_shape(self) -> tuple[int, int]:
-        return 2, 1
-
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, and its two atoms."""
         return laplace_cells(float(self.epsilon), c, width)
@@ -217,9 +214,6 @@ class ResponsePair(_HyperbolicPair):
             terms[Fraction(0)] = poly([front * neutral])
         return terms
 
-    def terms_shape(self) -> tuple[int, int]:
-        return 3 if self.others else 2, 0
-
     def group(self, size: int) -> Pair:
         """Return the pair of every mechanism that is ``size``·ε-DP."""
         return ResponsePair(epsilon=self.epsilon * size)
@@ -257,10 +251,19 @@ class ResponsePair(_HyperbolicPair):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedRangePair(_HyperbolicPair):
-    """The worst mechanism with log-ratios in a range of length ``epsilon``."""
+    """The worst mechanism with log-ratios in a range of length ``epsilon``; ``fixed`` if it was chosen beforehand.
+
+    Equal mechanisms fixed in advance have an optimum of their own (:mod:`hush.accounting.profile.closed_forms`). It is
+    proved for them alone: next to others the dominating pair is used, which is valid in every composition.
+    """
+
+    fixed: bool = False
 
     def __hash__(self) -> int:
-        return hash((5, self.epsilon.as_integer_ratio()))
+        return hash((5, self.epsilon.as_integer_ratio(), self.fixed))
+
+    def adaptive(self) -> Pair:
+        return replace(self, fixed=False)
 
     def moment(self, z: Ball) -> Ball:
         """Return sinhc(se)/sinhc(e/2)."""
@@ -279,9 +282,6 @@ class BoundedRangePair(_HyperbolicPair):
         front = 1 / (4 * (ball(e) / 2).sinh())
         return {e: poly([0, front]), -e: poly([0, -front])}
 
-    def terms_shape(self) -> tuple[int, int]:
-        return 2, 1
-
     def cells(self, c: float, width: float, *, reverse: bool, noise: Range = EVERYWHERE) -> LossCells | None:
         """Return cells of the loss, which has no atoms."""
         return laplace_cells(float(self.epsilon), c, width, atoms=False)
@@ -295,7 +295,7 @@ class BoundedRangePair(_HyperbolicPair):
 
     def group(self, size: int) -> Pair:
         """Return ``size`` times the range: log-ratios along a chain of neighbours add."""
-        return BoundedRangePair(epsilon=self.epsilon * size)
+        return replace(self, epsilon=self.epsilon * size)
 
     def renyi(self, alpha: Fraction) -> Ball:
         """Return the smaller of the pair's divergence and αε²/8, both valid for every mechanism of bounded range."""
@@ -508,9 +508,6 @@ class DiscreteLaplacePair(Pair):
         r = (-ball(a)).exp()
         front = (-ball(a) * delta / 2).exp() / (1 + r)
         return {a * (2 * x - delta): poly([front * (1 if x in {0, delta} else 1 - r)]) for x in range(delta + 1)}
-
-    def terms_shape(self) -> tuple[int, int] | None:
-        return None if self.sensitivity > _MAX_LISTED_SENSITIVITY else (self.sensitivity + 1, 0)
 
     def group(self, size: int) -> Pair:
         return DiscreteLaplacePair(parameter=self.parameter, sensitivity=self.sensitivity * size)

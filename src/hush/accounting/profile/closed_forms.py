@@ -32,9 +32,10 @@ import numpy as np
 
 from hush.accounting.pairs.base import UNIT, Floats, Pair, Terms
 from hush.accounting.pairs.gaussian import gaussian_profile
+from hush.accounting.pairs.hyperbolic import BoundedRangePair
 from hush.accounting.profile.cumulant import Cumulant
-from hush.accounting.profile.method import LogInterval, Method, invert
-from hush.core.rounding import Ball, ball, down, flint, float_up, precision, up
+from hush.accounting.profile.method import LogInterval, Method
+from hush.core.rounding import Ball, ball, down, flint, precision, up
 
 _MAX_EXPANSION_TERMS = 60_000
 _MAX_EXPANSION_BITS = 8192
@@ -100,11 +101,11 @@ class Expansion(Method):
         """Whether the expansion is short enough to be worth writing out."""
         losses, degree = 1, 1
         for pair, count in pairs.items():
-            shape = pair.terms_shape()
-            if shape is None or count > 2000:
+            terms = pair.terms()
+            if terms is None or count > 2000:
                 return False
-            losses *= (shape[0] - 1) * count + 1
-            degree += shape[1] * count
+            losses *= (len(terms) - 1) * count + 1
+            degree += max(polynomial.degree() for polynomial in terms.values()) * count
             if losses * degree > _MAX_EXPANSION_TERMS:
                 return False
         return True
@@ -202,8 +203,23 @@ class ClosedForm(Method):
         return next(iter(pairs)).profile(epsilon, reverse=self.cumulant.reverse)
 
 
-MAX_STEPS = 3000
+_MAX_RANGES = 3000
 """The largest number of steps for the k² terms of the formula; beyond, the dominating pair is used."""
+
+
+class RangeOptimum(Method):
+    """Equal mechanisms of bounded range, fixed in advance and alone."""
+
+    @staticmethod
+    def suits(pairs: Mapping[Pair, int]) -> bool:
+        """Whether there is nothing else, and not too many steps."""
+        fixed = all(isinstance(pair, BoundedRangePair) and pair.fixed for pair in pairs)
+        return len(pairs) == 1 and fixed and max(pairs.values()) <= _MAX_RANGES
+
+    def log_delta(self, epsilon: float) -> LogInterval:
+        ((pair, count),) = self.cumulant.pairs.items()
+        assert isinstance(pair, BoundedRangePair)  # noqa: S101 - suits() was asked
+        return _log_range_delta(float(pair.epsilon), count, epsilon)
 
 
 def _log_range_delta(width: float, count: int, target: float) -> LogInterval:
@@ -250,27 +266,3 @@ def _range_rows(t: Floats, i: Floats, choose: Floats, width: float, count: int, 
         high = np.max(np.log(value + error) + top)
         low = np.max(np.where(value > error, np.log(np.maximum(value - error, 1e-300)) + top, -np.inf))
     return float(low) - 1e-15 * abs(float(low)), float(high) + 1e-15 * abs(float(high))
-
-
-def range_delta(width: Fraction, count: int, epsilon: Fraction) -> LogInterval:
-    """Return certified ends of ln δ(ε)."""
-    if epsilon >= width * count:
-        return LogInterval(lower=-math.inf, upper=-math.inf)
-    return _log_range_delta(float(width), count, float(epsilon))
-
-
-def range_epsilon(
-    width: Fraction, count: int, target: LogInterval, dominating: tuple[float, float]
-) -> tuple[float, float]:
-    """Return certified ends of ε at a target for ln δ; ``dominating`` are those of the dominating pairs."""
-    low, high = dominating
-    slope = max(1.0, -target.lower / max(high, 1e-300))
-    # The dominating pair's ε is an upper end too: the optimum for fixed queries cannot exceed it.
-    ends = invert(
-        lambda x: _log_range_delta(float(width), count, x),
-        target,
-        guess=0.8 * low,
-        slope=slope,
-        largest=float_up(width * count),
-    )
-    return ends[0], min(ends[1], high)

@@ -89,22 +89,6 @@ class Line:
     log_tail: float
 
 
-def _odd_smooth(least: int) -> int:
-    """Return an odd number of at least this size with small factors only: odd, so that no node is its own conjugate."""
-    best = least * 3
-    power7 = 1
-    while power7 < best:
-        power5 = power7
-        while power5 < best:
-            value = power5
-            while value < least:
-                value *= 3
-            best = min(best, value)
-            power5 *= 5
-        power7 *= 7
-    return best
-
-
 class Contour(FittedMethod):
     """The integral on a line of at most ``nodes`` nodes, or on a period of the losses' common ``lattice``.
 
@@ -171,7 +155,7 @@ class Contour(FittedMethod):
         count = max(3, math.ceil(period / span) + 1)
         if count > 64:
             count = math.ceil(2.0 ** (math.ceil(4 * math.log2(count)) / 4))
-        count = _odd_smooth(count)
+        count |= 1  # odd, so that no node is its own conjugate
         period = count * span
         h = 2 * math.pi / period
         half = (count - 1) // 2

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from hush.accounting.description import Description
-from hush.accounting.profile.closed_forms import ClosedForm, Expansion
+from hush.accounting.profile.closed_forms import ClosedForm, Expansion, RangeOptimum
 from hush.accounting.profile.contour import WIDER, Contour, Lattice, SmoothedContour
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
@@ -68,6 +68,8 @@ class Direction:
         pairs, cumulant, largest = self.description.pairs, self.cumulant, self.largest
         if all(pair.gaussian() is not None for pair in pairs):
             return [ClosedForm(cumulant, largest=largest)]
+        if RangeOptimum.suits(pairs):
+            return [RangeOptimum(cumulant, largest=largest)]
         lattice = _lattice(self.description)
         expansion: list[Method] = [Expansion(cumulant, largest=largest)] if Expansion.suits(pairs) else []
         expand_first = lattice is None and sum(pairs.values()) <= _MAX_EXPANSION_STEPS

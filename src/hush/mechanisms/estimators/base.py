@@ -3,12 +3,6 @@ r"""The result of an estimator, helpers that all share, and post-processing of r
 An `Estimate` is the released value with its price and its error. Everything in it is released or public: keep it,
 print it, send it on.
 
->>> from hush.accounting import ApproximateDPEvent
->>> pure = ApproximateDPEvent(epsilon=1)
->>> e = Estimate(value=10.0, event=pure, method="laplace", half_width=lambda c: 2.5)
->>> e, float(e), e.error(0.99)
-(Estimate(10 ± 2.5 at 95 %, laplace), 10.0, 2.5)
-
 **Non-negative counts with a total.** Setting negative counts to 0 makes their sum too large. The nearest point of the
 simplex {x ≥ 0, Σx = total}, by ℓ₂ distance, subtracts one constant from all and cuts at 0 (Duchi, Shalev-Shwartz,
 Singer, Chandra 2008).
@@ -30,7 +24,7 @@ import numpy.typing as npt
 
 from hush.accounting import Event
 from hush.core import Grid, InvalidValueError, Neighbours, Number, exact, fraction_between, integer, positive
-from hush.core.grid import as_array, as_column, on_grid, present, row_grid, row_steps, whole_steps
+from hush.core.grid import as_array, as_column, on_grid, present, row_grid, whole_steps
 from hush.core.rounding import ball, certified, flint, fraction_down, short_down
 from hush.mechanisms.base import confidence_level, ordinary
 from hush.mechanisms.propose_test_release import Refused
@@ -147,7 +141,7 @@ def read_column(
         raise InvalidValueError("step", got=grid.step, allowed="so large that the bounds are below 2⁶¹ steps")
     column = present(data) if relation is Neighbours.ADD_REMOVE else as_column(data)
     blank = (lower + upper) / 2 if missing is None else missing
-    x = row_steps(column, grid, lower=lower, upper=upper, missing=blank)
+    x = grid.integers(column, lower=lower, upper=upper, missing=blank)
     return x, grid, *grid.ends(lower, upper)
 
 

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from hush.accounting import ComposedEvent
 from hush.core import Grid, InvalidValueError, Neighbours, Number, probability
-from hush.core.grid import as_column, row_steps
+from hush.core.grid import as_column
 from hush.core.rounding import ball, certified, fraction_down, short_down
 from hush.mechanisms.base import choose, confidence_level, ordinary
 from hush.mechanisms.column_quantile import Quantile
@@ -170,7 +170,7 @@ def quantile(
         data = as_column(data)
         if data.dtype.kind == "O" or (data.dtype.kind == "f" and np.isnan(data).any()):
             (low, high), grid = ends, Grid(law.step)
-            data = grid.values(row_steps(data, grid, lower=low, upper=high, missing=(low + high) / 2))
+            data = grid.values(grid.integers(data, lower=low, upper=high, missing=(low + high) / 2))
     value, half = law.interval(data)
     # Beyond the confidence that was drawn at only the bounds are known.
     everything = builtins.max(value - float(law.lower), float(law.upper) - value)

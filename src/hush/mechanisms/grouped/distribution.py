@@ -190,14 +190,11 @@ class _Descents:
     def __init__(
         self, law: GroupedDistribution, histograms: Histograms, quantiles: Sequence[tuple[Fraction, float]]
     ) -> None:
-        self._law, self._groups, self._quantiles = law, len(histograms), len(quantiles)
-        shape = (self._groups, len(quantiles), 2)
-        self._group = np.broadcast_to(np.arange(shape[0])[:, None, None], shape).ravel()
-        fractions = np.array([float(fraction) for fraction, _ in quantiles])
-        self._fraction = np.broadcast_to(fractions[None, :, None], shape).ravel()
-        z = np.array([normal_quantile(confidence) for _, confidence in quantiles])
-        self._z = np.broadcast_to(z[None, :, None], shape).ravel()
-        self._upper = np.broadcast_to(np.array([False, True]), shape).ravel()
+        self._law, self._shape = law, (len(histograms), len(quantiles), 2)
+        self._group, quantile, end = (numbers.ravel() for numbers in np.indices(self._shape))
+        self._fraction = np.array([float(fraction) for fraction, _ in quantiles])[quantile]
+        self._z = np.array([normal_quantile(confidence) for _, confidence in quantiles])[quantile]
+        self._upper = end == 1
         weights = histograms.joined.weights
         form = np.int64 if float(weights.sum(dtype=np.float64)) < _LARGEST_MACHINE_SUM else object
         # Cumulated weights over the bins of all groups; group·bins + bin is ascending, so one search serves all groups.
@@ -210,7 +207,7 @@ class _Descents:
         for level in reversed(range(self._law.levels)):
             node = self._down(node, self._law.children**level)
         assert node is not None  # noqa: S101 - there is a level
-        return node.start.reshape(self._groups, self._quantiles, 2)
+        return node.start.reshape(self._shape)
 
     def _children(self, start: npt.NDArray[np.int64], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """Return the noisy children of each descent's node, and a mask of the children that lie inside the line."""

@@ -124,7 +124,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -213,6 +214,7 @@ class PointRuns:
         weights = (weights if largest < _LARGEST_MACHINE_SUM else weights.astype(object)) * b
         upto = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights)])
         self._totals: Integers = upto[edges[1:]] - upto[edges[:-1]]
+        self.targets: Integers = law.target(self._totals // b)
         # The weight below a bin and up to it, less the target:
         below, above = (upto[ends] - (upto[edges[:-1]] + self.targets)[group] for ends in (slice(-1), slice(1, None)))
         self._least = self._floors(below, above, edges)
@@ -235,15 +237,6 @@ class PointRuns:
         self._below, self._upto = np.zeros((2, len(self._group)), dtype=self._totals.dtype)
         self._below[inner], self._below[inner + 1], self._below[self._first] = below, above, -radius
         self._upto[inner], self._upto[inner - 1], self._upto[self._last] = above, below, radius
-
-    @cached_property
-    def targets(self) -> Integers:
-        """Each group's target t, in the scores' own unit."""
-        fraction = self._law.fraction
-        if 0 < fraction < 1:
-            return self._totals // fraction.denominator * fraction.numerator  # a multiple of the denominator
-        inside: Integers = np.minimum(self._totals // 2, self._law.rank)
-        return inside if fraction == 0 else self._totals - inside
 
     def _floors(self, below: Integers, above: Integers, edges: Integers) -> tuple[Integers, Integers]:
         """Return the least distances of each group's near pairs and of its far triples, by the weight of its ties."""
@@ -326,43 +319,27 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
         for parts in zip(*((kind.distance, kind.begin, kind.end) for kind in kinds), strict=True)
     )
     order = np.lexsort((distance, race))
-    run_sizes = (end - begin)[order]
-    origin = np.repeat(np.concatenate([np.arange(count, dtype=np.int8) for count in rows]), len(group))[order]
+    run_sizes, begin = (end - begin)[order], begin[order]
     runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
-    sides = []
-    for number_of_side in range(max(rows)):
-        lacking = [0 if number_of_side < count else kind.times for count, kind in zip(rows, kinds, strict=True)]
-        sides.append(_Side(run_sizes, origin == number_of_side, runs, np.tile(lacking, len(runs) // len(kinds))))
-    weights, *times = (side.size for side in sides)
-    boxes = select_each(
-        -distance[order], rate, weights=weights, times=times, sizes=runs.reshape(-1, len(kinds)).sum(axis=1)
-    )
-    inside = uniform_integers(np.concatenate([side.size[boxes] for side in sides])).reshape(len(sides), -1)
+    sides = np.arange(max(rows))[:, None]
+    own = np.repeat(np.concatenate([np.arange(count) for count in rows]), len(group))[order] == sides
+    # The points of each side, in the order of all runs. A place that lacks a side has as many points of it as its
+    # tuples count, as if they came before: nobody's.
+    upto = np.cumsum(np.where(own, run_sizes, 0), axis=1)
+    start = np.roll(upto[:, np.cumsum(runs) - 1], 1, axis=1)
+    start[:, 0] = 0
+    start = start - np.tile(np.where(sides < rows, 0, [kind.times for kind in kinds]), len(runs) // len(kinds))
+    sizes = np.where(own, run_sizes, upto - np.repeat(start, runs, axis=1))  # of each side in each run's box
+    of_group = runs.reshape(-1, len(kinds)).sum(axis=1)
+    boxes = select_each(-distance[order], rate, weights=sizes[0], times=[*sizes[1:]], sizes=of_group)
+    inside = uniform_integers(sizes[:, boxes].ravel()).reshape(len(sides), -1)
     where = np.searchsorted(np.cumsum(runs), boxes, side="right")
+    number = inside + np.where(own[:, boxes], upto[:, boxes] - run_sizes[boxes], start[:, where])
     points = []
-    for side, number in zip(sides, inside, strict=True):
-        run, offset = side.find(boxes, where, number)
-        points.append(begin[order[run]] + offset)
+    for side, wanted in zip(upto, number, strict=True):
+        run = np.searchsorted(side, wanted, side="right")
+        points.append(begin[run] + wanted - side[run] + run_sizes[run])
     return where % len(kinds), points
-
-
-class _Side:
-    """The points of one side, in the order of all runs."""
-
-    def __init__(self, run_sizes: Integers, mine: npt.NDArray[np.bool_], runs: Integers, lacking: Integers) -> None:
-        self._run_sizes, self._mine = run_sizes, mine
-        self._upto = np.cumsum(np.where(mine, run_sizes, 0))
-        before = np.append(np.zeros(1, run_sizes.dtype), self._upto[np.cumsum(runs) - 1])[:-1]
-        # A place that lacks this side has as many points of it as its tuples count, as if they came before: nobody's.
-        self._start = before - lacking
-        self.size: Integers = np.where(mine, run_sizes, self._upto - np.repeat(self._start, runs))
-        """The number of points of this side in each run's box."""
-
-    def find(self, boxes: Integers, race: Integers, inside: Integers) -> tuple[Integers, Integers]:
-        """Return the run of the point with number ``inside`` in each chosen box, and its index within the run."""
-        number = inside + np.where(self._mine[boxes], self._upto[boxes] - self._run_sizes[boxes], self._start[race])
-        run = np.searchsorted(self._upto, number, side="right")
-        return run, number - self._upto[run] + self._run_sizes[run]
 
 
 _CUT_EXPONENT = 20.0
@@ -473,13 +450,12 @@ class GroupedQuantile(DrawnByWeight):
         """
         return (self._spread(confidence) + self.rank) / self._row
 
-    def target(self, rows: int) -> int:
-        """Return the target t for a number of rows, in units of scores; as private as that number."""
-        total = rows * self.row_weight
+    def target(self, weight: Any) -> Any:
+        """Return the target t of groups of this weight, in units of scores; as private as the weight."""
         if not self._extreme:
-            return total * self.fraction.numerator
-        inside = min(self.rank, total // 2)
-        return total - inside if self.fraction else inside
+            return weight * self.fraction.numerator
+        inside = np.minimum(self.rank, weight // 2)
+        return weight - inside if self.fraction else inside
 
     def rows_needed(self) -> float:
         """Return the number of rows with which a quantile is known for any data; with fewer it may be any value.
