@@ -226,8 +226,6 @@ _EPSILON = re.compile(r"""(epsilon[ \t]*=[ \t]*)("[^"]*"|'[^']*'|[0-9][0-9_.eE+-
 class PolicyEditError(HushError):
     """The policy's file cannot be changed safely, so nothing was decided."""
 
-    code = "policy-edit"
-
 
 def decide_request(
     policy: Policy, path: str | Path, ledger: Ledger, number: int, *, approve: bool, actor: Actor, reason: str = ""
