@@ -71,12 +71,12 @@ def test_public_names_exist_once_and_sorted(package):
 
 CODES = """
 account-exists aggregation allowance-exceeded approval-needed audit bad-request budget-exceeded busy
-cancelled closed engine forbidden forked internal invalid-value ledger ledger-busy ledger-damaged ledger-
-full ledger-missing ledger-rolled-back ledger-unavailable made-up measurements missing-charts needs-delta
-no-description no-policy not-allowed not-fitted notebook off-grid people policy policy-edit precision
-question remote request-conflict request-unanswered second-owner service sign-in source storage stream too-
-many too-many-requests too-much-work unbounded unknown unknown-account unknown-event unknown-receipt
-unknown-stream unplannable unpriced-search
+cancelled closed engine forbidden forked internal invalid-value ledger ledger-busy ledger-damaged
+ledger-full ledger-missing ledger-rolled-back ledger-unavailable made-up measurements missing-charts
+needs-delta no-description no-policy not-allowed not-fitted notebook off-grid people policy policy-edit
+precision question remote request-conflict request-unanswered second-owner service sign-in source storage
+stream too-many too-many-requests too-much-work unbounded unknown unknown-account unknown-event
+unknown-receipt unknown-stream unplannable unpriced-search
 """
 """Programs depend on them: a class that gets another name keeps its code."""
 
