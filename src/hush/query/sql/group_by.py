@@ -49,7 +49,7 @@ from hush.query.sql.expressions import (
     record_of,
     rewritten_aggregate,
 )
-from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
+from hush.query.sql.names import Context, Derived, Scope, projected
 from hush.query.sql.windows import Windows, ordered_by
 from hush.query.types import Kind, Type
 
@@ -471,16 +471,13 @@ class Grouped(Converter):
         """Return a result by its name; refuse a column that is neither a key nor inside an aggregate."""
         if (key := self._alias(node)) is not None:
             return self.result_called(key)
-        qualifier = node.args.get("table")
         name = identifier(node.this)
-        alias = None if qualifier is None else identifier(qualifier)
-        if alias is None and name.casefold() in self.results and self.rows.scope.find(name) is None:
+        if name.casefold() in self.results and not has(node, "table") and self.rows.scope.find(name) is None:
             return self.convert(self.results[name.casefold()])
-        binding = self.rows.scope.require(name, alias, quoted=bool(node.this.args.get("quoted")))
-        if isinstance(binding, UnitName | Partner):
-            self.rows.column(node)  # refuses, with the ways the unit can be used
-        numeric = isinstance(binding, str) and self.rows.types[binding].kind.numeric
-        aggregated = f"AVG({name})" if numeric else f"COUNT(DISTINCT {name})"
+        expression = self.rows.column(node)  # refuses a name that no source has, and the unit
+        if isinstance(expression, Literal):  # a text in double quotes
+            return expression
+        aggregated = f"AVG({name})" if expression.type.kind.numeric else f"COUNT(DISTINCT {name})"
         if self.keys:
             raise QuestionError(
                 f"'{name}' is neither in GROUP BY nor inside an aggregate.",
@@ -518,9 +515,7 @@ class WithinUnit(Grouped):
             return self.convert(sums)
         is_arg = isinstance(node, exp.ArgMin | exp.ArgMax)
         exact = self._value_at_end(node) if is_arg else self._exact(node)
-        if exact not in self.aggregates:
-            self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
-        name = self.aggregates[exact]
+        self.aggregates[exact] = name = self.aggregates.get(exact) or self.context.fresh(exact.kind.name.lower())
         if not self.outside:
             return Column(name, self.narrowed.get(name, exact.type))
         # without rows a count is 0, others are NULL
