@@ -244,9 +244,10 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
         only(argument, "expressions")
         kind, node = _OF_DISTINCT[kind], node.copy()
         node.set("this", argument.expressions[0])  # itself and no copy, for it learns its type
-    arguments = list(map(rows.convert, arguments_of(node, record.arity)))
-    if record.of_booleans:
-        arguments = [call(Op.TO_INTEGER, a) if a.type.kind is Kind.BOOLEAN else a for a in arguments]
+    arguments: list[Expression] = []
+    for value in map(rows.convert, arguments_of(node, record.arity)):
+        is_flag = record.of_booleans and value.type.kind is Kind.BOOLEAN
+        arguments.append(call(Op.TO_INTEGER, value) if is_flag else value)
     return _untyped(kind=kind, arguments=tuple(arguments))
 
 
@@ -352,7 +353,8 @@ def typed_aggregate(aggregate: Aggregate, node: exp.Expr) -> Aggregate:
                 raise QuestionError(
                     f"{shown(node)} needs numbers; {describe(argument)} is {kind.value}.", _instead(argument, node)
                 )
-            _check_bounds(argument, node)
+            if not argument.type.bounded:
+                raise _unbounded(argument, node)
     return replace(aggregate, type=result_type(aggregate.kind, aggregate.arguments))
 
 
@@ -383,10 +385,8 @@ def _argument_text(argument: Expression, node: exp.Expr) -> str:
     return shown(node.this) if record is not None and record.arity == 1 and isinstance(node.this, exp.Expr) else "x"
 
 
-def _check_bounds(argument: Expression, node: exp.Expr) -> None:
-    """Refuse an argument without known bounds: one row could change the answer without limit."""
-    if argument.type.bounded:
-        return
+def _unbounded(argument: Expression, node: exp.Expr) -> UnboundedError:
+    """Return the refusal of an argument without known bounds: one row could change the answer without limit."""
     named = [piece for piece in pieces(argument) if isinstance(piece, Column)]
     names = list(dict.fromkeys(c.name for c in named if c.type.kind.ranged and not c.type.bounded))
     if names:
@@ -395,7 +395,7 @@ def _check_bounds(argument: Expression, node: exp.Expr) -> None:
     else:
         refusal = f"The values in {shown(node)} have no known lower and upper bound"
     clip = f"Write CLIP({_argument_text(argument, node)}, lower, upper) with bounds you choose, add"
-    raise UnboundedError(
+    return UnboundedError(
         f"{refusal}, so one row could change the answer without limit.",
         f"{clip if argument.type.kind.numeric else 'Add'} WHERE … BETWEEN lower AND upper, "
         "or ask the owner to declare bounds in the policy.",
