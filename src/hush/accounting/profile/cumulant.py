@@ -171,9 +171,10 @@ class SaddlePoint:
     def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
         """Return the c and the figure that ``choose`` gives: first with K itself near c, then on finer grids."""
         for _ in range(7):
-            choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
-            if choice is None:
+            chosen = choose(GRID[: self._top + 1], self._real[: self._top + 1])
+            if chosen is None:
                 return None
+            choice = chosen
             if not self._sharpen(choice[0]):
                 break
         c, k, index = GRID, self._real, choice[0]
