@@ -28,7 +28,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
@@ -174,26 +174,27 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", 
         fitting = ", ".join(other.value for other in possible)
         raise HushError(f"this answer cannot be drawn as {kind.value}; take one of: {fitting}")
     chosen, kind = kind, kind or possible[0]
+    rows = {row: values.interval(row) for row, value in enumerate(values.values) if value is not None}
+    # bars begin at 0, so the axis holds it too
+    ends = [end for row, bar in rows.items() if bar is not None and values.tells(row) for end in (*bar, 0.0)]
+    short = math.inf if kind is PlotKind.NUMBER else _SHORT * (max(ends) - min(ends)) if ends else 0.0
     points, aside = [], []
-    for row, value in enumerate(values.values):
-        if value is None:
-            continue
-        error = None if values.errors is None else values.errors[row]
+    for row, bar in rows.items():
+        value, error = values.values[row], None if values.errors is None else values.errors[row]
         cells = tuple(key.values[row] for key in keys)
         point = Point(
             keys=cells,
             labels=(*map(label, cells), "", ""),
             value=value,
             end=values.possible(value),
-            bar=values.interval(row),
-            tells=values.tells(row),
+            bar=bar,
+            tells=values.tells(row) or (bar is not None and bar[1] - bar[0] <= short),
             text=f"{shown(value, error)} ± {shown_error(error)}",
         )
         if kind is PlotKind.LINE and point.keys[0] is None:
             aside.append(f"{visible(keys[0].name)} NULL: {point.text}")
         else:
             points.append(point)
-    points = _compared(points, single=kind is PlotKind.NUMBER)
     if chosen is None and kind in {PlotKind.BARS, PlotKind.HISTOGRAM} and _unseen(points):
         kind = PlotKind.DOTS
     said = title or " by ".join([values.name, " and ".join(key.name for key in keys)] if keys else [values.name])
@@ -223,17 +224,6 @@ def places(key: AnswerColumn) -> list[Any]:
     if not set(known) <= set(even):
         return []
     return [*even, *([None] if None in key.values else [])]
-
-
-def _compared(points: list[Point], *, single: bool) -> list[Point]:
-    """Return points that know whether they say something beside the others."""
-    # Bars begin at 0, so the axis holds it too.
-    ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
-    short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
-    return [
-        point if point.tells or point.bar is None else replace(point, tells=point.bar[1] - point.bar[0] <= short)
-        for point in points
-    ]
 
 
 def _unseen(points: list[Point]) -> bool:
