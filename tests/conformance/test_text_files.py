@@ -15,7 +15,7 @@ import pytest
 import hush
 from hush.curator.opening import protect
 from hush.engines.errors import SourceError
-from hush.query.plan.stability import Total
+from hush.query.plan.stability import Count, Total
 
 
 def exact(curator: Any, sql: str) -> list[Any]:
@@ -27,7 +27,9 @@ def exact(curator: Any, sql: str) -> list[Any]:
 def _exact(curator: Any, sql: str) -> Fraction:
     desk, how = curator.plan(sql, epsilon=1)
     [(item, values)] = desk.engine.run(how).statistics.items()
-    step = item.factors[0].step if isinstance(item, Total) else Fraction(1, getattr(item, "times", 1))
+    step = (
+        item.factors[0].step if isinstance(item, Total) else Fraction(1, item.bound if isinstance(item, Count) else 1)
+    )
     return Fraction(values.tolist()[0] * step)
 
 

@@ -7,9 +7,8 @@ change after it was looked at. The range then is the question's all the same: it
 the engine forces every value that it reads into it (`hush.engines.sql.forcing.force`), so sensitivities hold for
 whatever is there; only what lies outside is taken for the nearest end until the next question looks again.
 
-**Keys** (`public_axes`), and which of their combinations are answered. Some are in the plan; others an engine is asked
-for, about public things alone: an expression over listed values, or the rows of a public table
-(`hush.query.plan.keys`).
+**Keys** (`public_axes`), and which of their combinations are answered. Some are in the plan; for others an engine
+computes an expression over listed values, or reads a public table (`hush.query.plan.keys`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-r"""Connections to servers: statements go there, and exact integers come back.
+"""Connections to servers: statements go there, and exact integers come back.
 
-They are simpler than the embedded one. Nothing is kept of a question for the next, since a server's table has no stamp
-by which to see that it changed.
-
-**One question is one transaction.** All of its statements see the same rows, and nothing is written: lists of public
-keys and chosen keys are parameters.
-
-**Private keys.** The main statement's groups come as a stream, some thousand at a time. Of each part the numbers of
-units are shown to whoever chooses (`Choose`), and only the chosen groups are held.
-
-**Functions of released values** read no table, and are computed by an embedded DuckDB of their own.
+Nothing is kept of a question for the next, since a server's table has no stamp by which to see that it changed. One
+question is one transaction: all of its statements see the same rows, and nothing is written, for lists of public keys
+and chosen keys are parameters. Functions of released values read no table, and are computed by an embedded DuckDB.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The engine: plans become statements, and statements exact integers, over any connection that speaks SQL.
 
 What engines share is here: which statements a plan needs, within which bounds they are written, and how their rows
-become integers. A `SqlConnection` does what an engine alone does: it has a dialect, knows its tables, resolves
-statements before the charge and runs them after it. DuckDB has files and caches (`hush.engines.duckdb.connection`),
-servers have transactions (`hush.engines.server`).
+become integers. A `SqlConnection` does what an engine alone does (`hush.engines.duckdb.connection`,
+`hush.engines.server`).
 
 Every statement that a plan may need is written and resolved before the charge. Which of them run may depend on rows;
 whether they can be written, are short enough and mean something to the engine must not.

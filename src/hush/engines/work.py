@@ -14,8 +14,7 @@ texts in it. Three things are chosen so that this holds:
   its rows are paired (`hush.engines.sql.relations`), and that in every join, so after all of them, too.
 * What is too much even with the shortest texts is refused.
 
-All of it depends on the question, the policy and public tables. What is read of texts, and that units may be left out,
-is said in a note with every such question, whoever is there.
+All of it depends on the question, the policy and public tables, and a note says it with every such question.
 
 **Memory.** An engine evaluates 2,048 rows at once and holds all texts that it makes meanwhile. A character that is made
 costs `MADE` nanoseconds at least, and four bytes at most: 4 · 2,048 · PER_ROW / MADE are 137 MB a thread. What sorts
@@ -167,25 +166,16 @@ Expected = Callable[[Mapping[str, int]], float]
 
 
 class Spread(NamedTuple):
-    """The rows of one unit after joins, from `STORED` rows in each table, or from one where a row is a unit."""
+    """The rows that a relation makes of one unit's: of `STORED` in each table, or of one where a row is a unit."""
 
     rows: int
     """How many there are in the end at most."""
-    checked: frozenset[int]
-    """The joins with public tables that have to count, by their number: a join comes before the joins inside it."""
     expected: Expected
     """How many rows all units have in the end, by the sizes of tables; see `hush.engines.protocol.Effort`."""
-
-
-class _Made(NamedTuple):
-    """The rows that a relation makes of others."""
-
-    factor: int
+    factor: int = 1
     """How many rows one row becomes at most, by public tables."""
-    rows: int
-    """How many rows a unit then has at most."""
-    expected: Expected
-    """How many rows to expect of all units; none of public relations."""
+    checked: frozenset[int] = frozenset()
+    """The joins with public tables that have to count, by their number: a join comes before the joins inside it."""
 
 
 def check_fanout(relation: Relation, public: PublicRows) -> Spread:
@@ -197,24 +187,24 @@ def check_fanout(relation: Relation, public: PublicRows) -> Spread:
     numbers, checked, tables = count_from(0), set[int](), public.catalogue.schema.tables
     owned = any(tables[scan.table].unit is not None for scan in scans(relation))  # else rows are units
 
-    def made_by(relation: Relation) -> _Made:
+    def made_by(relation: Relation) -> Spread:
         """Return how many rows a relation makes of the rows in its tables."""
         match relation:
             case Scan() if not relation.public:
-                return _Made(1, STORED if owned else 1, lambda sizes: sizes.get(relation.table, DEFAULT_ROWS))
+                return Spread(STORED if owned else 1, lambda sizes: sizes.get(relation.table, DEFAULT_ROWS))
             case Scan() | Constants():
-                return _Made(1, 1, lambda _: 0)
+                return Spread(1, lambda _: 0)
             case Filter() | Project() | PerUnit() | WithWindows():
                 return made_by(relation.source)
             case UnionAll():
-                factors, counts, parts = zip(*map(made_by, relation.sources), strict=True)
-                return _Made(sum(factors), sum(counts), lambda sizes: sum([part(sizes) for part in parts]))
+                counts, parts, factors, _ = zip(*map(made_by, relation.sources), strict=True)
+                return Spread(sum(counts), lambda sizes: sum([part(sizes) for part in parts]), sum(factors))
         # numbered before its sides are, as the writer of relations counts its joins
         number = next(numbers)
         left, right, widens = made_by(relation.left), made_by(relation.right), relation.kind.widens
         private_sides = private(relation.left), private(relation.right)
         if not any(private_sides):
-            return _Made(1, 1, lambda _: 0)
+            return Spread(1, lambda _: 0)
         # a row is looked up by keys, not paired with each of its matches
         looked_up = not widens and bool(relation.on) and relation.where is None
         if all(private_sides):  # it always counts, so no unit has more than it may have
@@ -224,7 +214,7 @@ def check_fanout(relation: Relation, public: PublicRows) -> Spread:
                 return mine + theirs + (0 if looked_up else min(mine * theirs, MOST_PAIRS))
 
             counted = MOST_PAIRS if widens else min(left.rows, MOST_PAIRS)
-            return _Made(left.factor if looked_up else left.factor * right.factor, counted, paired)
+            return Spread(counted, paired, left.factor if looked_up else left.factor * right.factor)
         if looked_up:
             return left._replace(expected=lambda sizes: left.expected(sizes) + right.expected(sizes))
         if private_sides[0]:
@@ -236,7 +226,7 @@ def check_fanout(relation: Relation, public: PublicRows) -> Spread:
         if rows > MOST_PAIRS:
             checked.add(number)
         counted = min(rows if widens else left.rows, MOST_PAIRS)
-        return _Made(kept.factor * partners, counted, lambda sizes: kept.expected(sizes) * partners)
+        return Spread(counted, lambda sizes: kept.expected(sizes) * partners, kept.factor * partners)
 
     made = made_by(relation)
     if made.factor > MAX_FANOUT:
@@ -244,7 +234,7 @@ def check_fanout(relation: Relation, public: PublicRows) -> Spread:
             f"joins with public tables would make more than {MAX_FANOUT} rows of one; "
             "join them on a key that few of their rows share"
         )
-    return Spread(made.rows, frozenset(checked), made.expected)
+    return made._replace(checked=frozenset(checked))
 
 
 class PublicRows:

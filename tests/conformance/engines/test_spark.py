@@ -262,7 +262,7 @@ def test_rows_that_are_units_are_told_apart_in_thousands_of_partitions(
         policy = policy.replace(f"{line}\n", "")
     path = clinic.folder / "rows.toml"
     path.write_text(policy.format(address=clinic.address, source="visits.parquet"))
-    monkeypatch.setattr(type(SPARK), "row_number", lambda _: f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
+    monkeypatch.setitem(SPARK.otherwise, "row_id", f"(MONOTONICALLY_INCREASING_ID() + {1024 * 2**33})")
     with open_policy(path, create=True) as curator:
         planned = plan_rows(curator.session, "SELECT z.zone FROM visits JOIN zones AS z ON visits.city = z.city")
         engine = curator.data_sets["clinic"].engine
@@ -337,10 +337,10 @@ PIECES = [
     (SPARK.call("floor", ["1e300D"]), 1e300),
     (SPARK.call("ceil", ["(-2.5e0D)"]), -2.0),
     (SPARK.call("trim", ["'\u00a0a'"]), "a"),
-    (SPARK.like("'a\\\\b'", pattern="a\\b"), True),
-    (SPARK.like("'a%'", pattern="a\\%"), False),
-    (SPARK.like("'a\nb'", pattern="a%b"), True),
-    (SPARK.like("REPEAT('a', 10000)", pattern="%a%a%a%a%a%b"), False),
+    (SPARK.like("'a\\\\b'", characters=[(sign, False) for sign in "a\\b"]), True),
+    (SPARK.like("'a%'", characters=[(sign, False) for sign in "a\\%"]), False),
+    (SPARK.like("'a\nb'", characters=[(sign, False) for sign in "a%b"]), True),
+    (SPARK.like("REPEAT('a', 10000)", characters=[(sign, False) for sign in "%a%a%a%a%a%b"]), False),
     (SPARK.quotient("-7", "2"), -3),
     (SPARK.quotient("CAST('1000000000000000000000000000000' AS DECIMAL(38,0))", "7", wide=True), 10**30 // 7),
     (SPARK.weighted_down("CAST(-10 AS DECIMAL(38,0))", "CAST(3 AS BIGINT)", rows=2, floor=True), -7),

@@ -19,7 +19,7 @@ def length(per_character: int, *, carried: int = 0, rows: int = 10**5) -> int:
         work, held = 1000 + per_character * bounds.text, carried * bounds.text
         return bounds.text, Cost(work=work, carried=held, counted=0, texts=1)
 
-    return bounded(write, Spread(rows, frozenset(), lambda _: 0))[0]
+    return bounded(write, Spread(rows, lambda _: 0))[0]
 
 
 @pytest.mark.parametrize("per_character", [1, 4, 9, 17, 40, 90, 190, 370, 700])
@@ -39,7 +39,7 @@ def test_work_that_grows_with_the_square_of_the_length_leaves_no_length_out(squa
         return bounds.text, Cost(work=work, carried=0, counted=0, texts=1)
 
     fitting = [text for text in LENGTHS if 1000 + 3 * text + int(squared * text**2) <= PER_ROW]
-    assert bounded(write, Spread(10**5, frozenset(), lambda _: 0))[0] == max(fitting)
+    assert bounded(write, Spread(10**5, lambda _: 0))[0] == max(fitting)
     assert len(tried) <= 4
 
 

@@ -2,30 +2,21 @@ r"""The cache of an engine: results and tables of earlier questions, within a me
 
 Results of statements are kept, which are a few exact integers a group, the shapes of statements that the engine
 understands, and tables of bounded rows inside the engine (`BoundedTables`). What was used least recently goes first.
-None of it changes an answer or a price: an engine that keeps nothing returns the same integers, later. It lives as long
-as its engine, and an engine has one schema for life: a policy that changes gets a new engine, and with it an empty
-cache.
+None of it changes an answer, a price or a refusal: it lives as long as its engine, which has one schema for life.
 
-**Bounded rows** (`BoundedTables`) are kept inside the engine for the next question on the same groups. Most of the work
-of a question about units with many rows is to find each unit's first groups. That depends on the relation, the keys,
-the number of groups and the engine's hash key, and not on what is counted or summed. So from the *second* question on
-the same groups on, the rows within the bounds are stored in a table (`StoredTable`), and this question and the next
-read them instead; the first pays nothing for a table that nobody may ask for again.
+**Bounded rows.** Most of the work of a question about units with many rows is to find each unit's first groups. That
+depends on the relation, the keys, the number of groups and the engine's hash key, and not on what is counted or summed.
+So from the *second* question on the same groups on, the rows within the bounds are stored in a table (`StoredTable`),
+and this question and the next read them instead; the first pays nothing for a table that nobody may ask for again.
 
-**What it is kept under.** Everything that determines the rows: the files' identities (path, inode, size, time of
-change), the relation reduced to what its conditions and the keys read, the keys, their public values, how units are
-told and how many groups they have. The hash key lives as long as the engine. So a file that changes is read anew.
+A table is kept under everything that determines its rows, the files' identities too: a file that changes is read anew.
+It has the columns that this question reads; of a single table also its other columns that are not texts, if there is
+room. A stored column is used only if the relation, reduced to that column and the keys, is the same tree. The rows
+times the width of a row must fit into the cache's limit before anything is stored; what DuckDB then reports for the
+table is what the cache counts.
 
-**Which columns.** Those that this question reads; of a single table also its other columns that are not texts, if there
-is room. A stored column is used only if the relation, reduced to that column and the keys, is the same tree. A question
-that reads other columns is answered from the tables, and the next such one stores its own.
-
-**Room.** The first question's statement says how many rows were kept; times the width of a row, that must fit into the
-cache's limit before anything is stored. What DuckDB then reports for the table is what the cache counts.
-
-**Nothing shows but time.** Answers, prices and refusals are the same with and without: if storing or reading a stored
-table fails, the question is answered from the tables as if there were none. How long an answer takes does tell that
-somebody asked about the same groups before (SECURITY.md, Time).
+**Nothing shows but time.** If storing or reading a stored table fails, the question is answered from the tables. How
+long an answer takes does tell that somebody asked about the same groups before (SECURITY.md, Time).
 """
 
 from __future__ import annotations

@@ -2,22 +2,17 @@ r"""DuckDB, embedded and locked up.
 
 A connection is opened, the owner's sources are registered, and then it is closed to the world for good: no extensions,
 no files but the registered ones, no settings, no Python variables. Memory and threads are limited, what does not fit
-spills into a private directory, and every failure becomes the one public text of `EngineError`.
+spills into a private directory, statements that are too slow are interrupted by a timer, and every failure becomes the
+one public text of `EngineError`.
 
-**Statements that are too slow** are interrupted by a timer.
-
-**Statements that the engine is known to understand**, whatever numbers stand in them. Before a question is charged, the
-engine resolves its statements, so that what it cannot express costs nothing. That takes as long as a good part of
-answering a question about few rows, and it would find the same again for every statement that differs in its numbers
-alone. So the cache keeps the shapes of statements that were resolved (`hush.engines.sql.dialect.ShapeDialect`). Texts
-and dates are part of a shape as they are, and so are the files' identities: a table that is no longer what it was is
-looked at again.
+**Statements that the engine is known to understand**, whatever numbers stand in them. To resolve a statement before the
+charge takes as long as a good part of answering a question about few rows. So the cache keeps the shapes of statements
+that were resolved (`hush.engines.sql.dialect.ShapeDialect`), with the files' identities: a table that is no longer what
+it was is looked at again.
 
 **Groups with private keys** stay inside the engine until they are chosen: there may be as many as rows, and few are
-ever shown. The main statement's groups go into a table of the session, and only their numbers of units come out, as
-arrays, a million at a time. Whoever runs the plan says which of these groups it wants (`Choose`); their keys and
-integers are fetched, and the remaining statements compute the quantiles and distinct values of these groups alone.
-Nothing but the numbers of units decides, and each group is offered once. The order of offers is the engine's own; it
+ever shown. They go into a table of the session, and only their numbers of units come out, as arrays, a million at a
+time, each group once, for whoever runs the plan to choose by (`Choose`). The order of offers is the engine's own; it
 decides nothing as long as draws are independent and alike for equal numbers. The chosen ones come out in the order of
 their keys. Which rows of a unit count was decided before, over all keys.
 """

@@ -30,11 +30,10 @@ from hush.engines.duckdb.sources import (
     sqlite_rows,
 )
 from hush.engines.duckdb.text_files import (
-    TextColumns,
+    TextTable,
     json_names,
     json_rows,
     kept_types,
-    load,
     local,
     normalised,
     reader,
@@ -180,17 +179,20 @@ class OpenSources:
         if source.format in CSV and _header_of_all(source) != names:
             raise SourceError("the first line is another")
         columns = [label for label in names if not declared or label in declared] or names
-        columns_read = TextColumns(
+        place, described = self.places[table], schema.tables[table]
+        text_table = TextTable(
+            connection=self.connection,
+            source=source,
+            scratch=self._scratch / f"{place}.lines",
             names=names,
             columns=columns,
-            types=schema.tables[table].columns,
-            kept=kept_types(schema.tables[table], source),
+            types=described.columns,
+            kept=kept_types(described, source),
         )
         with reading((source.folder or source.file).name, sum(path.stat().st_size for path in source.every_file)):
-            place = self.places[table]
             self.connection.execute("BEGIN")  # who asks meanwhile sees the rows of before, all of them
             try:
-                tally = load(self.connection, place, source, columns_read, self._scratch / f"{place}.lines")
+                tally = text_table.load(place)
             except BaseException:
                 self.connection.execute("ROLLBACK")
                 raise

@@ -1,23 +1,17 @@
 """Where a table's rows come from, and how they are read without any row being able to make it fail.
 
-Parquet files and frames bring their own column types, which are part of the schema and public. CSV, JSON and SQLite
-store no reliable types, so all their columns are read as text and forced into the declared types by total casts; every
-record of a CSV file is a row (`hush.engines.duckdb.text_files`), and so is every line of a file
-whose name says that it has a JSON record on each (.ndjson, .jsonl). How a CSV file is written (its separator, encoding,
-decimal mark) is said by the owner and never found out from the lines. Any other JSON file is read once, where it is
-opened, and refused there if it is none. Guessing types from the rows, as readers like to do, would let one row change
-every other row's reading.
+Parquet files and frames bring their own column types, which are part of the schema and public. All others store no
+reliable types, so all their columns are read as text and forced into the declared types by total casts: guessing types
+from the rows, as readers like to do, would let one row change every other row's reading. CSV files and lines of JSON
+are read by `hush.engines.duckdb.text_files`; any other JSON file is read once, where it is opened, and refused there if
+it is none.
 
 **Several files as one table.** A folder, or a pattern such as ``visits/*.parquet``, is all its files, which must be of
 one format (parquet, CSV, JSON lines) and have the same columns. Folders named ``year=2024`` are a column ``year`` of
-texts. The files are listed once, in the order of their names, when the source is opened; a file that comes later is
-seen when it is opened again. One file under two names would count its rows twice, and is refused.
+texts. The files are listed once, in the order of their names, when the source is opened.
 
-**Files of other programs** (Excel, Stata, SPSS, SAS) are read as texts, too. A sheet has no types but those of its
-cells, and a variable of a statistics program has one that missing values change on the way. Dates are written as ISO
-8601, whole numbers without a point, missing values are NULL. Value labels are left aside: a 1 that stands for "yes" is
-1. A sheet's first row names its columns; ``book.xlsx#Sheet2`` names the sheet, else it is the only one. The packages
-are those of ``hush[files]``; where one is missing, the error says how to install it.
+**Files of other programs** (Excel, Stata, SPSS, SAS). Dates are written as ISO 8601, whole numbers without a point,
+missing values are NULL, and a 1 with a label is 1. A sheet's first row names its columns.
 
 **Two names for one file are one file** (`overlap`). A file is known by its device and inode: another spelling of its
 path, a symbolic link and a hard link are the same. A table of a database is known by its file and its name, a view by

@@ -16,11 +16,7 @@ breaks and doubled quotes. What the RFC does not allow is read locally:
     a line without a character             is no row
 
 Fields with line breaks are believed only where the record then has exactly as many fields as there are columns and is
-not larger than 2²⁴ bytes. A quote that somebody left open is therefore a matter of its own line, and swallows others
-only if a later quote happens to close it in the place of a field's end. An owner whose file was written without any
-quoting says ``quotes = false``: then every line is a row, and a quote is a character.
-
-Records end with LF or CRLF; with CR if the first line, which is the header and public, does.
+not larger than 2²⁴ bytes. Records end with LF or CRLF; with CR if the first line, which is the header and public, does.
 
 **How it is done quickly.** `CsvRewriter` rewrites a file into one that any reader takes in the same way: UTF-8, fields
 separated by U+001F, records by LF, no quotes; line breaks inside a field stand as U+001E and U+001D, and where the file
@@ -38,25 +34,14 @@ Tally(rows=4, short=1, long=1, broken=1, replaced=0)
 **Loading.** A text file is read whole, once, before a question is charged, every record a row of texts. A question
 never reads such a file itself: an engine's reader that meets a cell or a line it does not like drops the row, or fails,
 and newer engines hand it a question's own casts, so that a cell which does not parse drops its row only if somebody
-asks about that column. What a cast of a text cannot read is NULL, and the row stays. Numbers, dates and booleans of
-private tables are forced into their declared types once, where they are loaded (`kept_types`), by the same total casts
-that a question would use; to force them again changes nothing. A file that changes is read again before the next
-question; one that cannot be read then is refused, and nothing is charged.
+asks about that column. Numbers, dates and booleans of private tables are forced into their declared types once, where
+they are loaded (`kept_types`), by the same total casts that a question would use; to force them again changes nothing.
 
 The engine's reader is still the quickest way from a file into a table. It gets the file itself if every line is a row
 of plain text, else one that `CsvRewriter` has rewritten. Either way the rows are counted twice, by the engine and here,
 and a file whose counts differ is rewritten; so none is lost, whichever version of the engine reads it.
 
-**Decimal commas.** In a numeric column of a file with ``decimal = ","`` the comma is read as the point; a number with a
-point in it is then none.
-
-**Time zones.** A time with an offset (``2024-03-01 23:30:00+01:00``, or with ``Z``) is an instant. Where the owner
-declares a ``timezone`` it is read as what the clocks there showed; otherwise the clock is taken as it is written, and
-its offset dropped.
-
-**JSON files**, an array of records or one record after the other, are read as columns of text by `json_rows`: JSON
-stores no reliable types, so every value becomes the text that stands for it. Where a record ends can be told only by
-reading it: a file that is no JSON is refused as a whole, where the owner opens it, and no question fails by it.
+How decimal commas, offsets of times and lines of JSON are read is for owners, too, and in docs/policy.md.
 """
 
 from __future__ import annotations
@@ -334,19 +319,6 @@ _OFFSET = r":[0-9]{2}(\.[0-9]*)?\s*(Z|z|UTC|[+-][0-9]{2}(:?[0-9]{2})?)\s*$"
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextColumns:
-    """The columns of a text file, those that are read, and their declared types."""
-
-    names: Sequence[str]
-    """All columns of the file, in its order."""
-    columns: Sequence[str]
-    """The columns that are read."""
-    types: Mapping[str, Type]
-    kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
-    """Columns that are not stored as texts: the engine's type and the declared type of each."""
-
-
 def kept_types(table: Table, source: Source) -> dict[str, tuple[str, Type]]:
     """Return which columns of a text file are kept as something else than text, the engine's type and the declared one.
 
@@ -375,98 +347,126 @@ def _fits(type_: Type, bits: int) -> bool:
     return all(end is not None and abs(end) < 2**bits for end in (type_.lower, type_.upper))
 
 
-def load(
-    connection: duckdb.DuckDBPyConnection, table: str, source: Source, columns: TextColumns, scratch: Path
-) -> Tally:
-    """Read a text file into a table of the engine; ``scratch`` is a file that the engine may read as well."""
-    for _ in range(_TRIES):
-        # a file that somebody writes meanwhile would be read half as it was and half as it is
-        before = source.stamp()
-        try:
-            tally = _loaded(connection, table, source, columns, scratch)
-        except (*UNREADABLE, UnicodeError):
-            raise SourceError(f"{source.file.name} cannot be read, or not be unpacked") from None
-        finally:
-            with suppress(OSError):
-                scratch.unlink()
-        if source.stamp() == before:
-            return tally
-    raise SourceError("the file of a table changes while it is read; ask again later (nothing was charged)")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTable:
+    """A text file, or several, that become a table of an engine."""
 
+    connection: duckdb.DuckDBPyConnection
+    source: Source
+    scratch: Path
+    """A file that the engine may read as well."""
+    names: Sequence[str]
+    """All columns of the file, in its order."""
+    columns: Sequence[str]
+    """The columns that are read."""
+    types: Mapping[str, Type]
+    """Their declared types."""
+    kept: Mapping[str, tuple[str, Type]] = field(default_factory=dict)
+    """Columns that are not stored as texts: the engine's type and the declared type of each."""
 
-def _loaded(
-    connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: TextColumns, scratch: Path
-) -> Tally:
-    """Read one file into a table, or several one after the other, with the columns that folders' names give."""
-    if not source.files:
-        return _loaded_file(connection, table, source, wanted, scratch)
-    tallies = []
-    for number, file in enumerate(source.one_by_one()):
-        partitions, part = source.partitions(file.file), f"{table}_{number}"
-        names = [label for label in wanted.names if label not in partitions]
-        columns = [label for label in wanted.columns if label not in partitions] or names
-        own = replace(wanted, names=names, columns=columns)
-        tallies.append(_loaded_file(connection, part, file, own, scratch))
+    def load(self, table: str) -> Tally:
+        """Read the file into a table of the engine."""
+        for _ in range(_TRIES):
+            # a file that somebody writes meanwhile would be read half as it was and half as it is
+            before = self.source.stamp()
+            try:
+                tally = self._loaded(table)
+            except (*UNREADABLE, UnicodeError):
+                raise SourceError(f"{self.source.file.name} cannot be read, or not be unpacked") from None
+            finally:
+                with suppress(OSError):
+                    self.scratch.unlink()
+            if self.source.stamp() == before:
+                return tally
+        raise SourceError("the file of a table changes while it is read; ask again later (nothing was charged)")
+
+    def _loaded(self, table: str) -> Tally:
+        """Read one file into a table, or several one after the other, with the columns that folders' names give."""
+        if not self.source.files:
+            return self.load_file(table)
+        tallies = []
+        for number, file in enumerate(self.source.one_by_one()):
+            partitions, part = self.source.partitions(file.file), f"{table}_{number}"
+            names = [label for label in self.names if label not in partitions]
+            columns = [label for label in self.columns if label not in partitions] or names
+            tallies.append(replace(self, source=file, names=names, columns=columns).load_file(part))
+            cells = []
+            for label in self.columns:
+                word = partitions.get(label)
+                constant = (NULL if word is None else text(word)).cast("VARCHAR")
+                cells.append((constant if label in partitions else column(label)).alias(label))
+            rows = text_of(select(cells, TableName(part)))
+            self.connection.execute(DUCKDB.inserted(table, rows) if number else DUCKDB.created(_NEW_TABLE, table, rows))
+            self.connection.execute(DUCKDB.dropped(part))
+        return Tally(*(sum(figures) for figures in zip(*map(astuple, tallies), strict=True)))
+
+    def load_file(self, table: str) -> Tally:
+        """Read the one file into a table."""
+        source, names = self.source, self.names
+        if source.format == "json":
+            tally = Tally(rows=_write_json(source.file, self.scratch, self.columns))
+            texts = self._json_rows()
+        else:
+            if len(names) > 1 and source.encoding == "utf-8" and (plain := plain_rows(source.file)) is not None:
+                texts = self._cells(_reader(source.file, names, source.separator, header=True))
+                if self.create(table, texts, at_once=True) == plain:
+                    return Tally(rows=plain)
+            writer = CsvRewriter(columns=len(names), separator=source.separator, quotes=source.quotes)
+            with self.scratch.open("wb") as file:
+                file.writelines(writer.lines(utf8_blocks(source.file, source.encoding, writer.tally)))
+            # a line of one column ends with a separator, behind which the reader sees another, empty field
+            names = [*names, "end"] if len(names) == 1 else names
+            tally = writer.tally
+            texts = self._cells(_reader(self.scratch, names, FIELD.decode(), header=False), breaks=writer.breaks)
+        if self.create(table, texts) != tally.rows:
+            raise SourceError("the engine does not read this file as it is; store it as parquet")
+        return tally
+
+    def create(self, table: str, texts: Select, *, at_once: bool = False) -> int:
+        """Create a table and return its number of rows: of texts first, so that no cast comes near the engine's reader.
+
+        Of a plain file it is created ``at_once``, in one pass: a text that is put together is none that a reader could
+        cast itself. Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they
+        cannot read, the table is created again, of texts first.
+        """
+        source: Select | TableName = texts
+        if self.kept and not at_once:
+            source = TableName(f"{table}_texts", "t")
+            self.connection.execute(DUCKDB.created(_NEW_TABLE, f"{table}_texts", text_of(texts)))
         cells = []
-        for label in wanted.columns:
-            word = partitions.get(label)
-            constant = (NULL if word is None else text(word)).cast("VARCHAR")
-            cells.append((constant if label in partitions else column(label)).alias(label))
-        rows = text_of(select(cells, TableName(part)))
-        connection.execute(DUCKDB.inserted(table, rows) if number else DUCKDB.created(_NEW_TABLE, table, rows))
-        connection.execute(DUCKDB.dropped(part))
-    return Tally(*(sum(figures) for figures in zip(*map(astuple, tallies), strict=True)))
+        for label in self.columns:
+            cell: Scalar = column(label, "t")
+            if label in self.kept:  # forced into its declared type
+                physical, type_ = self.kept[label]
+                value = force(binary("||", cell, text("")) if at_once else cell, "VARCHAR", type_)
+                form = value.form.value
+                cell = value.sql.cast(physical) if form == physical else value.sql.try_cast(physical, form)
+            cells.append(cell.alias(label))
+        self.connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, source))))
+        self.connection.execute(DUCKDB.dropped(f"{table}_texts"))
+        return int(self.connection.execute(text_of(select([count()], TableName(table)))).fetchall()[0][0])
 
+    def _cells(self, origin: From, *, breaks: bool = False) -> Select:
+        cells = []
+        for label in self.columns:
+            cell: Scalar = column(f"c{self.names.index(label)}")
+            if breaks:
+                cell = call("replace", cell, text(BREAK.decode()), text("\n"))
+                cell = call("replace", cell, text(RETURN.decode()), text("\r"))
+            cells.append(normalised(cell, self.source, self.types.get(label)).alias(label))
+        return select(cells, origin)
 
-def _loaded_file(
-    connection: duckdb.DuckDBPyConnection, table: str, source: Source, wanted: TextColumns, scratch: Path
-) -> Tally:
-    if source.format == "json":
-        tally = Tally(rows=_write_json(source.file, scratch, wanted.columns))
-        texts = _json_rows(scratch, source, wanted)
-    else:
-        if len(wanted.names) > 1 and source.encoding == "utf-8" and (plain := plain_rows(source.file)) is not None:
-            origin = _reader(source.file, wanted.names, source.separator, header=True)
-            texts = _cells(origin, source, wanted, breaks=False)
-            if _create_table(connection, table, texts, wanted, at_once=True) == plain:
-                return Tally(rows=plain)
-        writer = CsvRewriter(columns=len(wanted.names), separator=source.separator, quotes=source.quotes)
-        with scratch.open("wb") as file:
-            file.writelines(writer.lines(utf8_blocks(source.file, source.encoding, writer.tally)))
-        # a line of one column ends with a separator, behind which the reader sees another, empty field
-        names = [*wanted.names, "end"] if len(wanted.names) == 1 else wanted.names
-        origin = _reader(scratch, names, FIELD.decode(), header=False)
-        tally, texts = writer.tally, _cells(origin, source, wanted, breaks=writer.breaks)
-    if _create_table(connection, table, texts, wanted) != tally.rows:
-        raise SourceError("the engine does not read this file as it is; store it as parquet")
-    return tally
-
-
-def _create_table(
-    connection: duckdb.DuckDBPyConnection, table: str, texts: Select, wanted: TextColumns, *, at_once: bool = False
-) -> int:
-    """Create a table and return its number of rows: of texts first, so that no cast comes near the engine's reader.
-
-    Of a plain file it is created ``at_once``, in one pass: a text that is put together is none that a reader could cast
-    itself. Whoever calls this counts the rows: if a reader took the casts nevertheless, and dropped what they cannot
-    read, the table is created again, of texts first.
-    """
-    source: Select | TableName = texts
-    if wanted.kept and not at_once:
-        source = TableName(f"{table}_texts", "t")
-        connection.execute(DUCKDB.created(_NEW_TABLE, f"{table}_texts", text_of(texts)))
-    cells = []
-    for label in wanted.columns:
-        cell: Scalar = column(label, "t")
-        if label in wanted.kept:  # forced into its declared type
-            physical, type_ = wanted.kept[label]
-            value = force(binary("||", cell, text("")) if at_once else cell, "VARCHAR", type_)
-            form = value.form.value
-            cell = value.sql.cast(physical) if form == physical else value.sql.try_cast(physical, form)
-        cells.append(cell.alias(label))
-    connection.execute(DUCKDB.created(_NEW_TABLE, table, text_of(select(cells, source))))
-    connection.execute(DUCKDB.dropped(f"{table}_texts"))
-    return int(connection.execute(text_of(select([count()], TableName(table)))).fetchall()[0][0])
+    def _json_rows(self) -> Select:
+        """Return the records, each line's for itself: one that is no JSON is a row of NULLs."""
+        line, spec = column("c0"), text(json.dumps(dict.fromkeys(self.columns, "VARCHAR")))
+        # CASE, and not WHERE: conditions may be tested in any order
+        record = case((call("json_valid", line), call("json_transform", line, spec)))
+        records = select([record.alias("record")], _reader(self.scratch, ["line"], FIELD.decode(), header=False))
+        cells = []
+        for label in self.columns:
+            cell = call("struct_extract", column("record", "t"), text(label))
+            cells.append(normalised(cell, self.source, self.types.get(label)).alias(label))
+        return select(cells, records)
 
 
 def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool) -> From:
@@ -488,17 +488,6 @@ def _reader(path: Path, columns: Sequence[str], delimiter: str, *, header: bool)
     if compressed(path):
         options["compression"] = text("gzip")
     return reader("read_csv", str(path), options)
-
-
-def _cells(origin: From, source: Source, wanted: TextColumns, *, breaks: bool) -> Select:
-    cells = []
-    for label in wanted.columns:
-        cell: Scalar = column(f"c{wanted.names.index(label)}")
-        if breaks:
-            cell = call("replace", cell, text(BREAK.decode()), text("\n"))
-            cell = call("replace", cell, text(RETURN.decode()), text("\r"))
-        cells.append(normalised(cell, source, wanted.types.get(label)).alias(label))
-    return select(cells, origin)
 
 
 def normalised(cell: Scalar, source: Source, type_: Type | None) -> Scalar:
@@ -560,20 +549,6 @@ def _short(line: bytes, columns: Sequence[str]) -> bytes:
     cells = {label: record[label] for label in columns if label in record}
     cut = {label: cell[:share] if isinstance(cell, str) else cell for label, cell in cells.items()}
     return json.dumps({label: cell for label, cell in cut.items() if len(json.dumps(cell)) <= 8 * share}).encode()
-
-
-def _json_rows(scratch: Path, source: Source, wanted: TextColumns) -> Select:
-    """Return the records, each line's for itself: one that is no JSON is a row of NULLs."""
-    line = column("c0")
-    spec = text(json.dumps(dict.fromkeys(wanted.columns, "VARCHAR")))
-    # CASE, and not WHERE: conditions may be tested in any order
-    record = case((call("json_valid", line), call("json_transform", line, spec)))
-    records = select([record.alias("record")], _reader(scratch, ["line"], FIELD.decode(), header=False))
-    cells = []
-    for label in wanted.columns:
-        cell = call("struct_extract", column("record", "t"), text(label))
-        cells.append(normalised(cell, source, wanted.types.get(label)).alias(label))
-    return select(cells, records)
 
 
 def reader(function: str, path: str | Sequence[str], options: Mapping[str, Scalar]) -> From:

@@ -13,9 +13,8 @@ driver finds it, and hush never reads it.
 Traceback (most recent call last):
 hush.engines.errors.SourceError: an engine's address holds no password; put it into ~/.pgpass or PGPASSWORD
 
-**Tables** (`PostgreSQLTables`). A table is read through a query that brings its columns into neutral types: texts are
-compared by their bytes, whatever collation the column has; instants are clocks in UTC; a numeric that has no precision
-is a float. Columns that the role cannot read, or whose type hush does not know, are not there.
+**Tables** (`PostgreSQLTables`) are read through a query that brings their columns into neutral types. Columns that the
+role cannot read, or whose type hush does not know, are not there.
 
 >>> qualified_name("clinic.visits"), qualified_name("visits"), qualified_name('"My.schema"."t"')
 (('clinic', 'visits'), ('public', 'visits'), ('My.schema', 't'))

@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Bindings, ServerDialect, TypedLists
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Pattern, ServerDialect, has_literal_wildcards
 from hush.engines.sql.nodes import Span
 
 _NAMES = {
@@ -351,13 +351,13 @@ class PostgreSQLDialect(ServerDialect):
             "AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')"
         )
 
-    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
+    def rows_of(self, lists: Sequence[tuple[int, str, str]], label: str) -> str:
         """Return UNNEST of several arrays, side by side; texts are compared by their bytes."""
-        names = ", ".join(map(self.quoted, columns))
-        arrays = ", ".join(f"CAST({bindings.parameter(number)} AS {self.type_name(of)}[])" for number, of in lists)
+        names = ", ".join(self.quoted(name) for *_, name in lists)
+        arrays = ", ".join(f"CAST(${place} AS {self.type_name(of)}[])" for place, of, _ in lists)
         cells = [
             f'{self.quoted(name)} COLLATE "C" AS {self.quoted(name)}' if of == "VARCHAR" else self.quoted(name)
-            for (_, of), name in zip(lists, columns, strict=True)
+            for _, of, name in lists
         ]
         return f"(SELECT {', '.join(cells)} FROM UNNEST({arrays}) AS l({names})) AS {self.quoted(label)}"  # noqa: S608
 
@@ -370,18 +370,12 @@ class PostgreSQLDialect(ServerDialect):
 
     # texts
 
-    def like(self, value: str, *, pattern: str) -> str:
-        """Return LIKE without its default escape character."""
-        return f"({value} LIKE {self.text(pattern)} ESCAPE '')"
-
-    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
+    def like(self, value: str, *, characters: Pattern) -> str:
         """Return LIKE: PostgreSQL's matcher does not go back behind a part that it has found, so its time is linear."""
-        # a backslash always stands for itself
-        pattern = "".join(
-            "\\" + character if character == "\\" or (literal and character in "%_") else character
-            for character, literal in characters
-        )
-        return f"({value} LIKE {self.text(pattern)} ESCAPE '\\')"
+        escape = "\\" if has_literal_wildcards(characters) else ""  # which is no character of the pattern's own
+        special = {(escape, False), (escape, True), ("%", True), ("_", True)}
+        pattern = "".join((escape if pair in special else "") + pair[0] for pair in characters)
+        return f"({value} LIKE {self.text(pattern)} ESCAPE '{escape}')"
 
     # dates and times
 

@@ -4,13 +4,11 @@ An address is a master (``local[*]``, ``spark://host:7077``), where the driver r
 server (``sc://host:15002``), where nothing but statements and results go over the wire. A process has one master, and
 engines have sessions of their own in it: their settings and views are theirs. It ends with the last of them.
 
-**Settings.** The dialect relies on ANSI mode, on UTC, on names that differ by case, and on the parser's standard
-reading of constants. They are set for every session, whatever the owner's configuration says.
+**Settings** that the dialect relies on are set for every session, whatever the owner's configuration says.
 
-**Views.** A statement says which views it needs (`Statement.views`). Lists of keys become views of the parameters'
-values, handed over as Arrow, which starts no Python workers. A table's files, or a table of the catalogue, are a view
-too: its own name stands in no statement, so what WITH names cannot hide it. Names of views are the question's own, and
-they are dropped when it ends; all of its statements see one list of files.
+**Views.** Lists of keys become views of the parameters' values, handed over as Arrow, which starts no Python workers. A
+table's files, or a table of the catalogue, are a view too: its own name stands in no statement, so what WITH names
+cannot hide it. Views are the question's own, and dropped when it ends; all of its statements see one list of files.
 
 **What Spark says** may hold a row's values. It goes nowhere, not even into the owner's log: there stand the kind of an
 error and its condition, such as DIVIDE_BY_ZERO. Spark's own logs are off, in the JVM and in Python, where each error is
@@ -30,18 +28,13 @@ grammar: types are not guessed from the data, because then one row could change 
 row. Which times of parquet are in milliseconds a master's driver reads in the files; a Spark Connect server does not
 show it.
 
-Bytes that are no UTF-8 reach us as U+FFFD from CSV and JSON. Two units could be one there, so a text with this
-character names no unit.
-
 >>> SparkSource.of("clinic.`my.visits`"), SparkSource.of("parquet:/data/visits")
 (SparkSource(format=None, place='`clinic`.`my.visits`'), SparkSource(format='parquet', place='/data/visits'))
 
 A table is read through a query that brings its columns into neutral types: texts are compared by their bytes and are
 valid UTF-8, instants are clocks in UTC. Texts by which rows find their unit stay different, valid or not: two that are
-made one would be one unit.
-
-What a table is made of is looked up at each question: its files are listed, and a table of the catalogue has the
-columns that it had when it was opened, or is refused.
+made one would be one unit. Its files are listed anew at each question; a table of the catalogue has the columns that it
+had when it was opened, or is refused.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Bindings, ServerDialect, TypedLists
+from hush.engines.sql.dialect import FIXED, FLOATS, TIMES, UNICODE_SPACES, Pattern, ServerDialect
 from hush.engines.sql.nodes import Span
 
 _NAMES = {
@@ -146,6 +146,7 @@ class SparkDialect(ServerDialect):
     looks_up: ClassVar[bool] = False
     narrows: ClassVar[bool] = True
     numbers_closely: ClassVar[bool] = False
+    lists_are_views: ClassVar[bool] = True
     sail: ClassVar[bool] = False
     """Whether the server is Sail, which has another RINT and other regular expressions."""
     longest: ClassVar[int] = 100_000
@@ -313,11 +314,6 @@ class SparkDialect(ServerDialect):
     def _bytes(self, value: str, *, plain: bool) -> str:
         return value if plain else f"COLLATE({value}, 'UTF8_BINARY')"
 
-    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
-        """Return a view of the lists, which are handed over as one table."""
-        cells = tuple((number, self.type_name(of), name) for (number, of), name in zip(lists, columns, strict=True))
-        return f"{bindings.view(cells)} AS {self.quoted(label)}"
-
     def matches(self, left: str, right: str, *, form: str) -> str:  # noqa: ARG002
         return f"({left} <=> {right})"
 
@@ -332,11 +328,7 @@ class SparkDialect(ServerDialect):
         length = size if start < 0 else max(0, size - max(0, 1 - start))
         return super().substring(value, start=start if start < 0 else max(start, 1), size=length)
 
-    def like(self, value: str, *, pattern: str) -> str:
-        """Return LIKE as a regular expression."""
-        return self.like_escaped(value, characters=[(character, False) for character in pattern], expression="")
-
-    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:  # noqa: ARG002
+    def like(self, value: str, *, characters: Pattern) -> str:
         """Return whether a text matches a pattern, part by part."""
         return f"({value} RLIKE {text(atomic_expression(characters, atomic='' if self.sail else '>'))})"
 
@@ -365,7 +357,7 @@ class SparkDialect(ServerDialect):
         return f"CAST(TIMESTAMP_MICROS({self.call('epoch_us', [moved])} + {more}) AS TIMESTAMP_NTZ)" if more else moved
 
 
-def atomic_expression(characters: Sequence[tuple[str, bool]], atomic: str = ">") -> str:
+def atomic_expression(characters: Pattern, atomic: str = ">") -> str:
     r"""Return a pattern as a regular expression of Java's that never goes back further than one part.
 
     Where expressions are automata, as Rust's are, groups need not be ``atomic``.

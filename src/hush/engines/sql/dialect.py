@@ -1,4 +1,4 @@
-r"""How an engine spells SQL: about forty primitives, in DuckDB's spelling unless an engine says otherwise.
+r"""How an engine spells SQL: some thirty primitives, in DuckDB's spelling unless an engine says otherwise.
 
 The tree of a statement (`hush.engines.sql.nodes`) says *what* is computed; a `Dialect` says how that is written. Its
 methods take the texts of a node's arguments, with the node's options by name, and return text. `render` calls them, and
@@ -27,27 +27,36 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from hush.engines.sql.nodes import Span
 from hush.query.errors import UnplannableError
 
-TypedLists = Sequence[tuple[int, str]]
-"""The numbers of parameters that are lists, and the types of their values."""
+Pattern = Sequence[tuple[str, bool]]
+"""The characters of a pattern of LIKE, and whether each stands for itself."""
 
 
-ViewContent = int | tuple[tuple[int, str, str], ...]
-"""The content of a view: the number of a source, or lists: a parameter's number, the engine's type and a name each."""
+def has_literal_wildcards(characters: Pattern) -> bool:
+    """Return whether a ``%`` or a ``_`` of a pattern stands for itself."""
+    return any(literal and character in "%_" for character, literal in characters)
 
 
-class Bindings(Protocol):
-    """The parameters and views of a statement that is being rendered."""
+def expression_of(characters: Pattern) -> str:
+    """Return the regular expression of a pattern.
 
-    def parameter(self, number: int) -> str:
-        """Return the place of a parameter in the statement."""
-
-    def view(self, content: ViewContent) -> str:
-        """Return the quoted name of a view."""
+    >>> expression_of([("5", False), ("%", True), ("_", False), ("%", False)])
+    '5%..*'
+    """
+    parts = []
+    for character, literal in characters:
+        if literal or character not in "%_":
+            parts.append("\\" + character if character in _SPECIAL else character)
+        elif character == "_":
+            parts.append(".")
+        elif parts[-1:] != [".*"]:
+            # another % right after one matches nothing more
+            parts.append(".*")
+    return "".join(parts)
 
 
 class Dialect:
@@ -73,6 +82,8 @@ class Dialect:
     """A longer statement is refused: to plan it may take more memory than there is."""
     wide_keys: ClassVar[bool] = True
     """Whether whole numbers beyond 64 bits may be keys."""
+    lists_are_views: ClassVar[bool] = False
+    """Whether lists of values are handed over as views, because statements have no parameters."""
     otherwise: ClassVar[Mapping[str, str]] = {
         "apart": "UNNEST([{0}])",
         "collated": '{0} COLLATE "binary"',
@@ -103,10 +114,7 @@ class Dialect:
 
     def double(self, value: Fraction | int) -> str:
         """Return the float64 nearest to a number as a constant."""
-        return self.float_constant(float_digits(value))
-
-    def float_constant(self, digits: str) -> str:
-        """Return a float64 constant, from digits with an exponent, ``inf`` or ``-inf``."""
+        digits = float_digits(value)
         if "inf" in digits:
             return f"CAST('{digits}' AS DOUBLE)"
         return f"({digits})" if digits.startswith("-") else digits
@@ -114,10 +122,6 @@ class Dialect:
     def integer(self, value: int) -> str:
         """Return a whole number of 64 bits."""
         return str(value)
-
-    def parameter(self, number: int) -> str:
-        """Return the placeholder of a parameter."""
-        return f"${number}"
 
     def array(self, *values: str) -> str:
         """Return an array of values of one type."""
@@ -201,12 +205,12 @@ class Dialect:
         """Return a term of ORDER BY: ascending, NULLs last."""
         return value
 
-    def rows_of(self, bindings: Bindings, lists: TypedLists, label: str, columns: Sequence[str]) -> str:
-        """Return lists that are parameters, side by side as columns, as something to select from under a name."""
-        cells = [
-            f"UNNEST(CAST({bindings.parameter(number)} AS {self.type_name(of)}[])) AS {self.quoted(name)}"
-            for (number, of), name in zip(lists, columns, strict=True)
-        ]
+    def rows_of(self, lists: Sequence[tuple[int, str, str]], label: str) -> str:
+        """Return lists that are parameters, side by side as columns, as something to select from under a name.
+
+        Each has its place among the parameters, the type of its values and the name of its column.
+        """
+        cells = [f"UNNEST(CAST(${place} AS {of}[])) AS {self.quoted(name)}" for place, of, name in lists]
         return f"(SELECT {', '.join(cells)}) AS {self.quoted(label)}"
 
     def matches(self, left: str, right: str, *, form: str) -> str:
@@ -223,24 +227,17 @@ class Dialect:
         """Return characters of a text from a place on, counted from 1, or from the end if it is negative."""
         return f"SUBSTRING({value}, {start}, {size})"
 
-    def like(self, value: str, *, pattern: str) -> str:
-        """Return whether a text matches a pattern of ``%`` and ``_``, without an escape character."""
-        return f"({value} LIKE {self.text(pattern)})"
+    def like(self, value: str, *, characters: Pattern) -> str:
+        """Return whether a text matches a pattern, in a time that grows with the text's length alone.
 
-    def like_escaped(self, value: str, *, characters: Sequence[tuple[str, bool]], expression: str) -> str:
-        """Return LIKE from a pattern's characters and whether each stands for itself, or from its regular expression.
-
-        It takes a time that grows with the text's length alone.
+        The engine's own matcher is linear where no ``_`` comes after a ``%``. In other patterns it tries every place of
+        one part for every place of the one before: 180 characters take older versions 18 seconds, in which nothing can
+        interrupt them. These become regular expressions, which the engine hands to RE2, an automaton.
         """
-        return f"REGEXP_FULL_MATCH({value}, {self.text(expression)}, 's')"
-
-    def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
-        """Return whether a part of a text matches a regular expression of RE2, in linear time.
-
-        Engines whose matcher may go back, or may refuse a pattern of RE2, have none.
-        """
-        options = f", {self.text(flags)}" if flags else ""
-        return f"REGEXP_MATCHES({value}, {self.text(pattern)}{options})"
+        pattern = "".join(character for character, _ in characters)
+        if "_" not in pattern.partition("%")[2] and not has_literal_wildcards(characters):
+            return f"({value} LIKE {self.text(pattern)})"
+        return f"REGEXP_FULL_MATCH({value}, {self.text(expression_of(characters))}, 's')"
 
     def fits(self, value: str, *, expression: str) -> str:
         """Return whether all of a text matches an expression of `hush.query.date_formats`."""
@@ -305,10 +302,17 @@ class Dialect:
         return value
 
 
+_SPECIAL = frozenset(r"\.+*?()|[]{}^$")
+"""Characters that need a backslash in a regular expression."""
 FLOATS, TIMES = {"FLOAT", "DOUBLE"}, {"DATE", "TIMESTAMP"}
 _LONG_AGO = 36 * 10**16
 """Microseconds, a whole number of hours, from long before the year 1 to 1970."""
 FIXED = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+
+
+# a server's matcher may go back, or refuse a pattern of RE2
+_INSTEAD = {"regexp_matches": ("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")}
+"""What is said of a function that is refused, and what to use instead of it."""
 
 
 class ServerDialect(Dialect):
@@ -321,6 +325,13 @@ class ServerDialect(Dialect):
     qualifies: ClassVar[bool] = False
     wide_keys: ClassVar[bool] = False
 
+    def double(self, value: Fraction | int) -> str:
+        return self.float_constant(float_digits(value))
+
+    def float_constant(self, digits: str) -> str:
+        """Return a float64 constant, from digits with an exponent, ``inf`` or ``-inf``."""
+        raise NotImplementedError
+
     def unsupported(self, operation: str, instead: str) -> UnplannableError:
         """Return the refusal of something that the engine cannot compute, with an alternative."""
         risky = f"{self.engine} cannot compute {operation} without a risk of failing"
@@ -329,7 +340,7 @@ class ServerDialect(Dialect):
     def call(self, function: str, arguments: Sequence[str]) -> str:
         """Return a call of a function that is known to mean the same."""
         if function not in self.alike and function not in self.otherwise:
-            raise self.unsupported(function.upper(), "use another function")
+            raise self.unsupported(*_INSTEAD.get(function, (function.upper(), "use another function")))
         return super().call(function, arguments)
 
     # Casts that give NULL where the engine's own would fail: one for each family of types that is cast, to each type.
@@ -418,10 +429,6 @@ class ServerDialect(Dialect):
         yes, no = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
         return f"CASE WHEN LOWER({value}) IN {yes} THEN TRUE WHEN LOWER({value}) IN {no} THEN FALSE END"
 
-    def regular_match(self, value: str, *, pattern: str, flags: str) -> str:
-        """Refuse regular expressions."""
-        raise self.unsupported("regular expressions", "use LIKE, CONTAINS or STARTS_WITH")
-
     def substring(self, value: str, *, start: int, size: int) -> str:
         """Refuse places that are counted from the end."""
         if start < 0:
@@ -481,7 +488,7 @@ class ShapeDialect(Dialect):
         """Return a sign for any whole number."""
         return "#"
 
-    def float_constant(self, digits: str) -> str:
+    def double(self, value: Fraction | int) -> str:
         """Return a sign for any float."""
         return "#.#"
 

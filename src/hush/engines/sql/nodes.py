@@ -449,10 +449,12 @@ def _cost(node: Node, inside: int) -> int:
         case JoinClause():
             return inside + _JOIN
         case Select():
-            sources = [query.cost for _, query in node.before] + ([] if node.source is None else [node.source.cost])
-            clauses = inside - sum(sources) + (0 if node.qualify is None else OPERATION)
+            sources = 0 if node.source is None else node.source.cost
+            for _, query in node.before:
+                sources += query.cost
+            clauses = inside - sources + (0 if node.qualify is None else OPERATION)
             per_row = _SELECT + (_GROUP if node.group or node.distinct or node.order else 0)
-            return rows_of(node) * (per_row + clauses) + sum(sources)
+            return rows_of(node) * (per_row + clauses) + sources
         case TableFunction() | ConstantRows():  # made once, not for every row
             return 0
         case _:

@@ -15,10 +15,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hush.engines.sql import nodes
-from hush.engines.sql.dialect import DUCKDB, Dialect, ViewContent
+from hush.engines.sql.dialect import DUCKDB, Dialect
 from hush.engines.sql.nodes import DIRECTIONS, Node, Scalar, Select, column, columns_of, select
 from hush.query.errors import UnplannableError
 
+ViewContent = int | tuple[tuple[int, str, str], ...]
+"""The content of a view: the number of a source, or lists: a parameter's number, the engine's type and a name each."""
 MOST = 500_000
 """A question with a longer expression, or with a longer statement, is refused."""
 _SHORT = 60
@@ -121,10 +123,6 @@ class Renderer:
         """Return the texts of several nodes, with commas between them."""
         return ", ".join([self._texts[id(node)] for node in nodes])
 
-    def parameter(self, number: int) -> str:
-        """Return the place of a parameter."""
-        return self.dialect.parameter(self.parameters.setdefault(number, len(self.parameters) + 1))
-
     def view(self, content: ViewContent) -> str:
         """Return the name of a view that the statement needs, quoted: the same in all of a question's statements."""
         name = f"{self._prefix}_{content}" if isinstance(content, int) else f"{self._prefix}_list_{content[0][0]}"
@@ -194,7 +192,13 @@ class Renderer:
                 rows = ", ".join(f"({self.each(row)})" for row in node.rows)
                 return f"(VALUES {rows}) AS {quoted(node.label)}({', '.join(map(quoted, node.columns))})"
             case nodes.ParameterRows():
-                return dialect.rows_of(self, node.lists, node.label, node.columns)
+                lists, places = zip(node.lists, node.columns, strict=True), self.parameters
+                if dialect.lists_are_views:
+                    view = self.view(tuple((number, dialect.type_name(of), name) for (number, of), name in lists))
+                    return f"{view} AS {quoted(node.label)}"
+                return dialect.rows_of(
+                    [(places.setdefault(number, len(places) + 1), of, name) for (number, of), name in lists], node.label
+                )
             case nodes.TableFunction():
                 values = parts[len(node.arguments) :]
                 options = [f"{name} = {value}" for (name, _), value in zip(node.options, values, strict=True)]

@@ -41,7 +41,7 @@ from hush.engines.sql.nodes import (
     null,
     primitive,
 )
-from hush.engines.sql.texts import COMPUTED, computes, moment, weighed
+from hush.engines.sql.texts import COMPUTED, computes, engine_name, moment, weighed
 from hush.engines.sql.values import (
     EXACT,
     LONG,
@@ -72,11 +72,9 @@ from hush.engines.sql.values import (
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Column, Expression, Literal, Op, Released
-from hush.query.functions import FUNCTIONS
 from hush.query.types import Kind, Type
 
 _FLOWING: dict[Op, typing.Literal["+", "-", "*"]] = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*"}
-_STEADY = {Op.ABS: "abs", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.TRUNC: "trunc"}
 # below the largest float64 and float32, with room for what is rounded on the way
 _SAFE = Fraction(10) ** 300
 _SINGLE = Fraction(10) ** 38
@@ -242,7 +240,7 @@ def _steady(expression: Call, arguments: list[Value]) -> Value:
     value = value.double()
     scale = value.scale if expression.op is Op.ABS or value.scale is None else 0
     span = value.span if expression.op is Op.ABS else span_of_rounded(value.span, Fraction(1))
-    sql = call(_STEADY[expression.op], value.sql)
+    sql = call(engine_name(expression), value.sql)
     return Value(sql, SqlType.DOUBLE, clean=value.clean, scale=scale, single=value.single, span=span)
 
 
@@ -295,23 +293,16 @@ def _fixed(expression: Call, arguments: list[Value]) -> Value:
     return Value(sql.try_cast(fixed, own_name).try_cast("DOUBLE", fixed), SqlType.DOUBLE, scale=digits)
 
 
-@computes(Op.LOG)
-def _logarithm(expression: Call, arguments: list[Value]) -> Value:
-    base, value = number_at(expression, 0), arguments[1].double().finite()
-    sql = call("log10", value.sql) if base == 10 else call("log", Double(base), value.sql)
-    # only of positive numbers: of others an engine may raise an error
-    return Value(case((value.sql > Double(0), sql)), SqlType.DOUBLE, clean=False)
-
-
-@computes(Op.LN, Op.SQRT)
+@computes(Op.LOG, Op.LN, Op.SQRT)
 def _undefined_below(expression: Call, arguments: list[Value]) -> Value:
     """Return the logarithm of a positive number, or the root of one that is not negative: of others engines raise."""
-    value = arguments[0].double().finite()
-    if expression.op is Op.LN:
-        pair = value.sql > Double(0), call("ln", value.sql)
+    number, is_log = arguments[-1].double().finite().sql, expression.op is Op.LOG
+    if is_log and (base := number_at(expression, 0)) != 10:
+        sql = call("log", Double(base), number)
     else:
-        pair = value.sql >= Double(0), call("sqrt", value.sql)
-    return Value(case(pair), SqlType.DOUBLE)
+        sql = call("log10" if is_log else engine_name(expression), number)
+    inside = number >= Double(0) if expression.op is Op.SQRT else number > Double(0)
+    return Value(case((inside, sql)), SqlType.DOUBLE, clean=not is_log)
 
 
 @computes(Op.POWER)
@@ -332,12 +323,11 @@ def _sign(_: Call, arguments: list[Value]) -> Value:
     return Value(case(*pairs, otherwise=Double(0)), SqlType.DOUBLE, span=ZERO_SPAN)
 
 
-@computes(Op.LEAST, Op.GREATEST)
-def _extreme(expression: Call, arguments: list[Value]) -> Value:
-    """LEAST and GREATEST of the arguments that are not NULL."""
+@computes(Op.LEAST, Op.GREATEST, Op.COALESCE)
+def _one_of_several(expression: Call, arguments: list[Value]) -> Value:
+    """Return the least, the greatest or the first of the arguments that are not NULL."""
     values = [value.finite() for value in alike(arguments)]
-    function = "least" if expression.op is Op.LEAST else "greatest"
-    return hull(call(function, *(value.sql for value in values)), values)
+    return hull(call(engine_name(expression), *(value.sql for value in values)), values)
 
 
 @computes(Op.CLIP)
@@ -461,15 +451,13 @@ def value_of(expression: Expression, columns: Mapping[str, Value]) -> Value:
 
 def _by_name(expression: Call, arguments: list[Value]) -> Value:
     """Return a call of the engine's function of this name, which is total; arguments that are not finite are NULL."""
-    name = FUNCTIONS[expression.op].names[0].lower()
-    form = SQL_TYPES[expression.type.kind]
-    parts = []
+    form, parts = SQL_TYPES[expression.type.kind], []
     for argument, value in zip(expression.arguments, arguments, strict=True):
         if argument.type.kind is Kind.TEXT:
             parts.append(as_text(value))
         else:
             parts.append((value.double() if form is SqlType.DOUBLE else value).finite().sql)
-    result = call(name, *parts)
+    result = call(engine_name(expression), *parts)
     result = result.try_cast(form.value, "BIGINT") if form is SqlType.INTEGER else result
     return Value(result, form, clean=form is not SqlType.DOUBLE)
 
@@ -576,12 +564,6 @@ def _case(expression: Call, arguments: list[Value]) -> Value:
     if all(result.form is form for result in results):
         return hull(case(*pairs, otherwise=results[-1].finite().sql), results)
     raise UnplannableError(f"the branches of {expression.op.name} have different types")
-
-
-@computes(Op.COALESCE)
-def _coalesce(_: Call, arguments: list[Value]) -> Value:
-    first, *alternatives = (value.finite() for value in alike(arguments))
-    return hull(call("coalesce", first.sql, *(alternative.sql for alternative in alternatives)), [first, *alternatives])
 
 
 @computes(Op.NULL_IF)

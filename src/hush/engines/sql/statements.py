@@ -11,7 +11,6 @@ Keys are numbered before anything is counted, or kept as they are until they are
 
 So every row has one weight, whatever a statistic runs over: parts add up, and shares are shares.
 
-A sum of x - c is taken as Σx - c·(number of x that are not NULL): the same integer, with the subtraction done once.
 Where the rows were bounded before (`hush.engines.sql.bounding`), those of pairs with no more than ``rows`` rows need no
 weights and hence no pairs: Σ over pairs of a sum is the sum over rows. Units are counted this way where a pair has one
 row.
@@ -20,9 +19,8 @@ row.
 a row's integer is below 2⁶², a sum of fewer than 2⁴⁰ rows below 2¹⁰², times rows ≤ 2²⁰ below 2¹²². Where one
 row is one unit, `rows` is aggregated directly.
 
-**The other statements** are counts of distinct values, and histograms for quantiles and modes. They run over the same
-bounded rows, but each reads no more columns than it needs. Where keys are private, they run once keys are chosen, over
-rows with the numbers of chosen keys.
+**The other statements**, counts of distinct values and histograms for quantiles and modes, run over the same bounded
+rows, but each reads no more columns than it needs. Where keys are private, they run once keys are chosen.
 
 **Histograms that are fine where it matters.** Bins near a draw's target are counted cell by cell, the others as a
 whole. What is near, and why the rest need not be known more exactly, is in `hush.mechanisms.grouped.quantile`. A first
@@ -255,18 +253,9 @@ class MainWriter:
         return _minus(total(left * right), (statistic.offset, call("count", left * right)))
 
     def _counted(self, population: Population) -> Scalar:
-        """Return how many rows are in a population; a single test for NULL is a COUNT of that column.
-
-        If its integers are summed they are what is counted: they are NULL where the column is, and there anyway.
-        """
+        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
         if population.where is None and len(population.not_null) == 1:
-            (expression,) = population.not_null
-            for _, statistic in self._chosen:
-                if isinstance(statistic, Total) and statistic.population == population:
-                    factor = statistic.factors[0]
-                    if factor.expression == expression:
-                        return call("count", self._integers(factor, population))
-            return call("count", self._cell(tested(self._rows, expression)))
+            return call("count", self._cell(tested(self._rows, population.not_null[0])))
         test = condition_in(self._rows, population)
         return count(None if test is None else self._cell(test))
 

@@ -5,22 +5,11 @@
 (`Value.most`, in characters). A function of texts then costs so many nanoseconds for a character at most, measured with
 the worst characters on the slowest engine that is allowed; where it looks for another text, more for the length of
 that. None makes a text longer than its arguments together.
-
-**LIKE in time that grows with the text's length alone.** The engine's own matcher is linear where a pattern has no more
-than parts between ``%``, or where a ``_`` comes before every ``%``. In other patterns it tries every place of one part
-for every place of the one before: 180 characters take older versions 18 seconds, in which nothing can interrupt them. A
-pattern with its own escape character takes that way too. These become regular expressions, which the engine hands to
-RE2, an automaton: linear whatever text and pattern are.
-
->>> linear("a%b"), linear("a_%"), linear("%a_b%")
-(True, True, False)
->>> expression_of([("5", False), ("%", True), ("_", False), ("%", False)])
-'5%..*'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -55,6 +44,11 @@ def computes(*operations: Op) -> Callable[[Computation], Computation]:
     return noted
 
 
+def engine_name(expression: Call) -> str:
+    """Return the engine's name of a function, which is the first of those by which questions call it."""
+    return FUNCTIONS[expression.op].names[0].lower()
+
+
 @computes(Op.LENGTH)
 def _length(_: Call, arguments: list[Value]) -> Value:
     return Value(call("length", as_text(arguments[0])), SqlType.INTEGER, within=(0, 2**32))
@@ -74,8 +68,7 @@ def _small(value: Fraction) -> int:
 @computes(Op.LEFT, Op.RIGHT)
 def _side(expression: Call, arguments: list[Value]) -> Value:
     size = max(0, _small(number_at(expression, 1)))
-    function = "left" if expression.op is Op.LEFT else "right"
-    return Value(call(function, as_text(arguments[0]), integer(size)), SqlType.TEXT)
+    return Value(call(engine_name(expression), as_text(arguments[0]), integer(size)), SqlType.TEXT)
 
 
 @computes(Op.CONCAT)
@@ -101,8 +94,7 @@ def _holds(expression: Call, arguments: list[Value]) -> Value:
     if isinstance(start, Literal) and start.value == "":
         # DuckDB 2.0 takes starts_with(CASE … END, '') in WHERE to be true of more than what is not NULL
         return Value(case((as_text(arguments[0]).not_null(), TRUE)), SqlType.BOOLEAN)
-    function = "starts_with" if expression.op is Op.STARTS_WITH else "contains"
-    return Value(call(function, *(as_text(argument) for argument in arguments)), SqlType.BOOLEAN)
+    return Value(call(engine_name(expression), *map(as_text, arguments)), SqlType.BOOLEAN)
 
 
 def moment(value: Value) -> Value:
@@ -119,7 +111,7 @@ def _part(expression: Call, arguments: list[Value]) -> Value:
     if expression.op in _OF_DAY:
         # a date has no time of day: as a timestamp it is midnight
         value = value.to(SqlType.TIMESTAMP)
-    return Value(call(FUNCTIONS[expression.op].names[0].lower(), value.sql), SqlType.INTEGER, within=(0, 9999))
+    return Value(call(engine_name(expression), value.sql), SqlType.INTEGER, within=(0, 9999))
 
 
 @computes(Op.TRUNCATE_DATE)
@@ -127,18 +119,15 @@ def _truncate(expression: Call, arguments: list[Value]) -> Value:
     unit = expression.arguments[0]
     if not (isinstance(unit, Literal) and unit.value in {"year", "quarter", "month", "week", "day"}):
         raise UnplannableError("dates are truncated to 'year', 'quarter', 'month', 'week' or 'day'")
-    value = moment(arguments[1])
-    form = SQL_TYPES[expression.type.kind]
-    result_form = form if form in TIMES else value.form
+    value, form = moment(arguments[1]), SQL_TYPES[expression.type.kind]
     start = primitive("date_trunc", value.sql, unit=str(unit.value), form=value.form.value)
-    return Value(start.try_cast(result_form.value, "TIMESTAMP"), result_form)
+    form = form if form in TIMES else value.form
+    return Value(start.try_cast(form.value, "TIMESTAMP"), form)
 
 
 @computes(Op.TRUNCATE_TIME)
 def _truncate_time(expression: Call, arguments: list[Value]) -> Value:
-    value = moment(arguments[1])
-    sql = value.to(SqlType.TIMESTAMP).sql
-    unit = _written_out(expression, 0)
+    sql, unit = moment(arguments[1]).to(SqlType.TIMESTAMP).sql, _written_out(expression, 0)
     return Value(primitive("date_trunc", sql, unit=unit, form="TIMESTAMP"), SqlType.TIMESTAMP)
 
 
@@ -197,17 +186,12 @@ def _moved(expression: Call, arguments: list[Value]) -> Value:
     return Value(case((within_calendar(result), result)), SqlType.TIMESTAMP)
 
 
-_SPECIAL = frozenset(r"\.+*?()|[]{}^$")
-"""Characters that need a backslash in a regular expression."""
-
-
 @computes(Op.REGEXP_MATCHES)
 def regular(expression: Call, arguments: list[Value]) -> Value:
     """Return whether a part of a text matches a regular expression; its cost was bounded by the parser."""
     pattern, flags = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
-    return Value(
-        primitive("regular_match", as_text(arguments[0]), pattern=str(pattern), flags=str(flags)), SqlType.BOOLEAN
-    )
+    options = [pattern, flags] if flags else [pattern]
+    return Value(call("regexp_matches", as_text(arguments[0]), *(text(str(word)) for word in options)), SqlType.BOOLEAN)
 
 
 @computes(Op.LIKE)
@@ -216,33 +200,10 @@ def like(expression: Call, arguments: list[Value]) -> Value:
     pattern, *escape = (argument.value for argument in expression.arguments[1:] if isinstance(argument, Literal))
     if not isinstance(pattern, str):
         raise UnplannableError("LIKE needs a pattern that is written out")
-    pattern = pattern.replace("\0", "")
-    if not escape and linear(pattern):
-        return Value(primitive("like", as_text(arguments[0]), pattern=pattern), SqlType.BOOLEAN)
-    plain = without_escapes(pattern, str(escape[0]) if escape else "")
-    if plain is None:
+    characters = without_escapes(pattern.replace("\0", ""), str(escape[0]) if escape else "")
+    if characters is None:
         raise UnplannableError("a pattern of LIKE ends with its ESCAPE character")
-    matched = primitive("like_escaped", as_text(arguments[0]), characters=plain, expression=expression_of(plain))
-    return Value(matched, SqlType.BOOLEAN)
-
-
-def linear(pattern: str) -> bool:
-    """Return whether the engine matches a pattern without going back: no ``_`` comes after a ``%``."""
-    return "_" not in pattern[pattern.find("%") :] if "%" in pattern else True
-
-
-def expression_of(characters: Sequence[tuple[str, bool]]) -> str:
-    """Return the regular expression of a pattern: its characters, and whether each stands for itself."""
-    parts = []
-    for character, literal in characters:
-        if literal or character not in "%_":
-            parts.append("\\" + character if character in _SPECIAL else character)
-        elif character == "_":
-            parts.append(".")
-        elif parts[-1:] != [".*"]:
-            # another % right after one matches nothing more
-            parts.append(".*")
-    return "".join(parts)
+    return Value(primitive("like", as_text(arguments[0]), characters=tuple(characters)), SqlType.BOOLEAN)
 
 
 _READING = 600

@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from hush.mechanisms import grouped
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Expression, Hashed, hashed_once
+from hush.query.expressions import Expression
 from hush.query.plan.stability import Factor, Limits, Population, Units
 from hush.query.question import AggregateKind
 from hush.query.types import Value
@@ -97,9 +97,8 @@ class ValueHistogram:
 Histogram = LineHistogram | ValueHistogram
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnAggregate(Hashed):
+class DrawnAggregate:
     """One pick in every group."""
 
     kind: AggregateKind

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from hush.engines.duckdb.sources import Source
-from hush.engines.duckdb.text_files import TextColumns, _create_table, kept_types
+from hush.engines.duckdb.text_files import TextTable, kept_types
 from hush.engines.sql.forcing import force
 from hush.engines.sql.nodes import TableName, column, select
 from hush.engines.sql.render import text_of
@@ -48,11 +48,13 @@ def test_a_value_that_is_forced_twice_is_what_it_is_when_forced_once(label: str,
     kept = kept_types(table, Source.of(path))
     assert list(kept) == ["x"]
     physical = kept["x"][0]
-    wanted = TextColumns(names=["x", "y"], columns=["x"], types={}, kept=kept)
     with duckdb.connect() as base:
+        wanted = TextTable(
+            connection=base, source=Source.of(path), scratch=path, names=["x", "y"], columns=["x"], types={}, kept=kept
+        )
         base.execute("CREATE TABLE texts (x VARCHAR)")
         base.executemany("INSERT INTO texts VALUES ($1)", [[text] for text in TEXTS])
-        assert _create_table(base, "kept", select([column("x")], TableName("texts")), wanted) == len(TEXTS)
+        assert wanted.create("kept", select([column("x")], TableName("texts"))) == len(TEXTS)
         assert base.execute("DESCRIBE kept").fetchall()[0][1] == physical
         once, again = force(column("x"), "VARCHAR", type_), force(column("x"), physical, type_)
         assert once.scale == again.scale
