@@ -172,7 +172,7 @@ class Budgets(ToldInLines, list[AccountView]):
     plot = chart
 
 
-def counts(account: Filter, *, error: Number, confidence: Number = "0.95") -> int:
+def counts(account: Filter, *, error: Number = 50, confidence: Number = "0.95") -> int:
     """Return how many counts, each within ±error at the confidence, fit into an account's remaining budget."""
     width, sure = positive(error, "error"), fraction_between(confidence, "confidence")
     # ε = ln(1/β)/t, rounded up to a short decimal: the count is then a little better than asked for, never worse.
