@@ -26,10 +26,10 @@ The methods of nodes and the functions below them are short names for what write
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partialmethod
 from typing import Any, Literal, dataclass_transform
 
 Span = tuple[Fraction, Fraction]
@@ -79,19 +79,22 @@ class Node:
 # Expressions over one row, and aggregates
 
 
-def _infix(operator: Operator) -> Callable[[Scalar, Scalar | int], Scalar]:
-    return lambda left, right: binary(operator, left, right)
-
-
 class Scalar(Node):
     """A value of each row, or of each group; arithmetic, order and logic are written with Python's operators.
 
     Of whole numbers ``%`` is the rest of a truncated division, with the sign of the dividend.
     """
 
-    __add__, __sub__, __mul__, __truediv__, __mod__ = _infix("+"), _infix("-"), _infix("*"), _infix("/"), _infix("%")
-    __lt__, __le__, __gt__, __ge__ = _infix("<"), _infix("<="), _infix(">"), _infix(">=")
-    __and__, __or__ = _infix("AND"), _infix("OR")
+    def operation(self, operator: Operator, other: Scalar | int) -> Scalar:
+        """Return a binary operation; of floats `float_operation` does arithmetic."""
+        return Operation(operator, (self, integer(other) if isinstance(other, int) else other))
+
+    __add__, __sub__ = partialmethod(operation, "+"), partialmethod(operation, "-")
+    __mul__, __truediv__ = partialmethod(operation, "*"), partialmethod(operation, "/")
+    __and__, __or__ = partialmethod(operation, "AND"), partialmethod(operation, "OR")
+    __lt__, __le__ = partialmethod(operation, "<"), partialmethod(operation, "<=")
+    __gt__, __ge__ = partialmethod(operation, ">"), partialmethod(operation, ">=")
+    __mod__ = partialmethod(operation, "%")
 
     def __neg__(self) -> Scalar:
         return Operation("NEGATIVE", (self,))
@@ -101,7 +104,7 @@ class Scalar(Node):
 
     def equals(self, other: Scalar | int) -> Scalar:
         """Return whether two values are equal; ``==`` compares nodes."""
-        return binary("=", self, other)
+        return self.operation("=", other)
 
     def matches(self, other: Scalar, form: str) -> Scalar:
         """Return whether two values of a type are equal, or both NULL."""
@@ -542,11 +545,6 @@ def array(values: Sequence[Scalar]) -> Scalar:
 def case(*pairs: tuple[Scalar, Scalar], otherwise: Scalar | None = None) -> Scalar:
     """Return CASE WHEN … THEN … ELSE … END."""
     return Case(pairs, otherwise)
-
-
-def binary(operator: Operator, left: Scalar, right: Scalar | int) -> Scalar:
-    """Return a binary operation; of floats `float_operation` does arithmetic."""
-    return Operation(operator, (left, integer(right) if isinstance(right, int) else right))
 
 
 def both(conditions: Sequence[Scalar]) -> Scalar:
