@@ -52,17 +52,17 @@ class Node:
 
     def __post_init__(self) -> None:
         own = self.__dict__  # frozen nodes take no attribute but have a dictionary, and in it their fields in order
-        fields, children, inside = tuple(own.values()), list[Node](), 0
-        waiting = list(reversed(fields))
+        fields = tuple(own.values())
+        children: list[Node] = []
+        inside, waiting = 0, [*fields[::-1]]
         while waiting:
             component = waiting.pop()
             if isinstance(component, Node):
                 children.append(component)
                 inside += component.cost
             elif type(component) is tuple:
-                waiting += reversed(component)
-        own.update(fields=fields, children=tuple(children))
-        own["cost"] = _cost(self, inside)
+                waiting += component[::-1]
+        own["fields"], own["children"], own["cost"] = fields, tuple(children), _cost(self, inside)
 
     def __hash__(self) -> int:
         hashed: int | None = self.__dict__.get("hash")
@@ -218,6 +218,7 @@ DIRECTIONS: Mapping[tuple[bool, bool], Direction] = {
     (True, True): "DESC NULLS FIRST",
 }
 """The directions of an order, by whether it descends and whether NULLs come first."""
+_TERMS = frozenset(DIRECTIONS.values())
 Operator = Literal["+", "-", "*", "/", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
 Word = Literal["NEGATIVE", "NOT", "IS NULL", "IS NOT NULL", "BETWEEN", "IN", "DISTINCT"]
 
@@ -419,11 +420,13 @@ _MOVES = {"months": "to_months", "days": "to_days", "microseconds": "to_microsec
 def _cost(node: Node, inside: int) -> int:
     """Return the cost of a node; ``inside`` are the costs of its children together."""
     match node:
+        case ColumnName() | Constant() | Alias():
+            return inside
         case Operation(operator="IN"):
             return inside + _LISTED * (len(node.operands) - 1)
         case Operation(operator="DISTINCT"):
             return inside + _DISTINCT
-        case Operation() if node.operator not in DIRECTIONS.values():
+        case Operation() if node.operator not in _TERMS:
             return inside + OPERATION * max(len(node.operands) - 1, 1)
         case FunctionCall():
             return inside + CALLS.get(node.function, _DEAREST)
