@@ -39,9 +39,9 @@ from pathlib import Path
 from hush.cli.demo import POLICY, write_hospital
 from hush.client import RemoteCurator, connect
 from hush.core import HushError
-from hush.curator.data_sets import read_policy
 from hush.curator.opening import open_policy
 from hush.ledger import Actor, Ledger, Role
+from hush.policy.file import Policy
 from hush.policy.ledger import make_ledger
 from hush.server.auth.people import People
 
@@ -59,7 +59,7 @@ def prepared(folder: Path, analysts: int) -> list[str]:
     names = [f"analyst{number}" for number in range(analysts)]
     text += "".join(f'[analysts.{name}]\ndata = ["clinic"]\nbudget = {{ epsilon = "1000" }}\n' for name in names)
     (folder / "hush.toml").write_text(text, encoding="utf-8")
-    make_ledger(read_policy(folder / "hush.toml"), anchor="none").close()
+    make_ledger(Policy.read(folder / "hush.toml"), anchor="none").close()
     people = People(folder / "hush.people")
     tokens = []
     for name in names:

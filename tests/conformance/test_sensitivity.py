@@ -31,10 +31,12 @@ from hush.mechanisms.grouped.quantile import PointRuns
 from hush.query import relations
 from hush.query.answers.plan import plan_composed
 from hush.query.answers.tree import Composed
+from hush.query.errors import QuestionError, UnplannableError
 from hush.query.plan import Plan, plan
 from hush.query.plan.draws import LineHistogram
-from hush.query.plan.stability import Matches, Units
-from hush.query.schema import Schema
+from hush.query.plan.stability import Matches, Units, limits, uncounted
+from hush.query.relations import Scan, UnionAll
+from hush.query.schema import Schema, Table
 from hush.query.sql import parse
 from hush.query.types import Kind, Type
 
@@ -494,10 +496,10 @@ def test_replacing_a_unit_moves_an_answer_twice_as_far_as_adding_one(aggregate: 
 
 def test_the_larger_limits_hold_for_a_question_about_two_tables(tmp_path) -> None:
     lines = ['[data.d]\nunit = "id"\nbudget = { epsilon = "9" }']
-    for name, limits in (("a", "max_rows = 2\nmax_groups = 3"), ("b", "max_rows = 5\nmax_groups = 1")):
+    for name, declared in (("a", "max_rows = 2\nmax_groups = 3"), ("b", "max_rows = 5\nmax_groups = 1")):
         (tmp_path / f"{name}.csv").write_text("id,x\n1,1\n2,2\n", encoding="utf-8")
         columns = 'columns.x = { type = "integer", values = [1, 2, 3, 4] }'
-        lines.append(f'[data.d.tables.{name}]\nsource = "{name}.csv"\n{limits}\n{columns}')
+        lines.append(f'[data.d.tables.{name}]\nsource = "{name}.csv"\n{declared}\n{columns}')
     (tmp_path / "hush.toml").write_text(
         "\n".join([*lines, '[analysts.me]\ndata = ["d"]\nbudget = { epsilon = "9" }']), encoding="utf-8"
     )
@@ -505,3 +507,25 @@ def test_the_larger_limits_hold_for_a_question_about_two_tables(tmp_path) -> Non
     with hush.open(tmp_path / "hush.toml", analyst="me") as curator:
         explained = curator.explain(f"SELECT x, COUNT(*) AS n FROM {both} GROUP BY x", epsilon=1).to_json()
     assert explained["limits"] == {"max_rows": 5, "max_groups": 3}
+
+
+def test_a_subquery_with_keys_has_many_rows_of_a_unit() -> None:
+    rows = {"id": [1, 1, 1, 2], "x": [0, 1, 2, 0]}
+    subquery = "(SELECT id, x, COUNT(*) AS visits FROM data GROUP BY id, x) AS t"
+    with hush.protect(rows, unit="id", bounds={"x": (0, 5)}, max_rows=3, budget=10) as curator:
+        counted = curator.explain(f"SELECT COUNT(*) AS n FROM {subquery}", epsilon=1)
+        assert counted.to_json()["limits"] == {"max_rows": 3, "max_groups": 1}
+        assert curator.ask(f"SELECT COUNT(*) AS n FROM {subquery}", epsilon=9, max_rows=1).table["n"].to_pylist()[0] < 4
+
+
+def test_a_table_without_units_is_read_once() -> None:
+    """A row that is read twice counts twice: SQL refuses it first, and the limits of any relation do so too."""
+    column = Type(Kind.INTEGER, lower=Fraction(0), upper=Fraction(5), step=Fraction(1))
+    sole = Schema(data="d", tables={"t": Table(name="t", columns={"x": column})})
+    scan = Scan(table="t", public=False, columns=(("x", "x", column),))
+    assert limits(scan, sole, keys=1, matches=uncounted).units is Units.ALONE
+    twice = UnionAll(sources=(scan, scan), columns=(("x", column),))
+    with pytest.raises(UnplannableError, match="read twice"):
+        limits(twice, sole, keys=1, matches=uncounted)
+    with pytest.raises(QuestionError, match="only once"):
+        parse("SELECT COUNT(*) AS n FROM (SELECT x FROM t UNION ALL SELECT x FROM t) AS both", sole)

@@ -180,14 +180,10 @@ class Answer:
             "rows": files.rows(self.columns),
             "errors": files.errors(self.columns),
             "confidence": self.confidence,
-            "price": self.price.to_json(),
-            "remaining": None if self.remaining is None else self.remaining.to_json(),
-            "budget": None if self.spending is None else self.spending.to_json(),
-            "receipt": self.receipt,
+            **paid_json(self),
             "repeated": self.repeated or None,
             "shared": self.shared,
             "made_up": self.made_up,
-            "caveats": list(self.caveats),
         }
 
     def save(self, path: str | Path) -> None:
@@ -380,6 +376,17 @@ class Answer:
                 f"a service shows the answers of a dashboard at /answers/{release.number}."
             ) from None
         return replace(answer, receipt=str(release.number), repeated=release.when)
+
+
+def paid_json(made: Any) -> dict[str, Any]:
+    """Return price, remaining budget, receipt and caveats of an answer or a release as plain JSON values."""
+    return {
+        "price": made.price.to_json(),
+        "remaining": None if made.remaining is None else made.remaining.to_json(),
+        "budget": None if made.spending is None else made.spending.to_json(),
+        "receipt": made.receipt,
+        "caveats": list(made.caveats),
+    }
 
 
 def stored_answer(ledger: Ledger, receipt: str | int, actor: Actor) -> tuple[Release, bytes]:

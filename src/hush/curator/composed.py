@@ -258,8 +258,7 @@ class Composer:
 
     def _outputs(self, number: int) -> dict[str, Expression]:
         """Return the outputs of a question by their names."""
-        names = (name for name, _ in self._plan.question.questions[number].outputs)
-        return dict(zip(names, self._groups[number].outputs, strict=True))
+        return dict(self._groups[number].plan.question.outputs)
 
     def _released(self, groups: GroupColumns, expression: Expression) -> AnswerCells:
         raw, noisy = groups.values(expression), made_of_aggregates(expression)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hush import synth
 from hush.core import InvalidValueError, integer
 from hush.core.storage import writing
-from hush.curator.answer import Answer
+from hush.curator.answer import Answer, paid_json
 from hush.curator.catalogue import in_quotes
 from hush.curator.coding import Coding, ReleaseColumn, masks
 from hush.curator.kept_release import Fact, ReleaseExplanation, WholeRelease, head_of, plan_rows, price_of, release
@@ -156,7 +156,7 @@ class MarginalRelease(WholeRelease):
                 for columns in self.tables
             ],
             "confidence": self.confidence,
-            **self._receipt_json(),
+            **paid_json(self),
         }
 
     def save(self, directory: str | Path, *, suffix: str = ".csv") -> list[Path]:
@@ -314,7 +314,7 @@ class RangeRelease(WholeRelease):
             "quantiles": self.quantiles(),
             "histogram": self.histogram().to_json()["rows"],
             "confidence": float(self.ranges.confidence),
-            **self._receipt_json(),
+            **paid_json(self),
         }
 
     def _answer(self, keys: list[Any], values: list[float], errors: list[float]) -> Answer:

@@ -112,11 +112,6 @@ class GroupColumns:
         pairs = zip(self.exact, question.aggregates, strict=True)
         self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
-    @property
-    def outputs(self) -> list[Expression]:
-        """The question's outputs."""
-        return [expression for _, expression in self.plan.question.outputs]
-
     def values(self, expression: Expression) -> Sequence[Any]:
         """Return the values of an output."""
         expression = self.evaluated.get(expression, expression)
@@ -212,8 +207,8 @@ class GroupColumns:
         share = missing / (2 * winners.coordinates)
         if not winners.forms:
             return self._holds(having, self._boxes({measure: law.falls_to(share) for measure, law in laws.items()}))
-        radii = {}  # how far each count or sum may be moved without HAVING changing
-        for number in winners.having:
+        answers, around = self._numbers(), dict[int, Ends]()
+        for number in winners.having:  # how far each count or sum may be moved without HAVING changing
             estimator = self.plan.estimators[number]
             assert isinstance(estimator, Linear)  # noqa: S101 - forms are
             parts = [(factor, laws[statistic]) for statistic, factor in estimator.parts]
@@ -223,8 +218,9 @@ class GroupColumns:
                 radius = sum_error(parts, 1 - missing / 2)
             else:  # the density of a sum of five noises or fewer is no more of its maximum than four times the tails
                 radius = sum_error(parts, 1 - share / 4)
-            radii[number] = float(estimator.widened(Fraction(radius)) + estimator.grid)
-        return self._holds(having, self._around(radii))
+            moved = float(estimator.widened(Fraction(radius)) + estimator.grid)
+            around[number] = answers[number] - moved, answers[number] + moved
+        return self._holds(having, self._around(around))
 
     def ends(self, output: Expression, missing: float, settled: float | None = None) -> Ends:
         """Return the interval of an output's truth in rows for which noise may have decided HAVING.
@@ -251,7 +247,7 @@ class GroupColumns:
         width = known_error(self.plan, output, 1 - missing)
         if width is None:
             return low, high
-        centre = enclose(output, self.keys, [(answers, answers) for answers in self._numbers()], size)[0]
+        centre = enclose(output, self.keys, self._around({}), size)[0]
         low, high = np.maximum(low, centre - width), np.minimum(high, centre + width)
         below, above = self._one_sided(output)
         narrow = known_error(self.plan, output, 1 - (missing if settled is None else settled))
@@ -272,8 +268,8 @@ class GroupColumns:
             return nowhere, nowhere
         infinite = np.full(len(nowhere), np.inf)
         answers = self._numbers()[index]
-        less = self._holds(having, self._around({}, {index: (-infinite, answers)}))
-        more = self._holds(having, self._around({}, {index: (answers, infinite)}))
+        less = self._holds(having, self._around({index: (-infinite, answers)}))
+        more = self._holds(having, self._around({index: (answers, infinite)}))
         return (less, more) if factors[index] > 0 else (more, less)
 
     def _holds(self, having: Expression, ends: list[Ends]) -> Flags:
@@ -284,11 +280,9 @@ class GroupColumns:
         size = len(self)
         return [column if column.dtype == np.float64 else np.full(size, np.nan) for column in self.aggregates]
 
-    def _around(self, radii: dict[int, float], ends: dict[int, Ends] | None = None) -> list[Ends]:
-        """Return an interval around each aggregate's answer, by its radius; ``ends`` replace some intervals."""
-        around = ((answers, radii.get(index, 0.0)) for index, answers in enumerate(self._numbers()))
-        intervals = {index: (answers - radius, answers + radius) for index, (answers, radius) in enumerate(around)}
-        return list((intervals | (ends or {})).values())
+    def _around(self, ends: dict[int, Ends]) -> list[Ends]:
+        """Return the ends of each aggregate; of those without ends, the answer as both."""
+        return [ends.get(index, (answers, answers)) for index, answers in enumerate(self._numbers())]
 
     def _boxes(self, radii: dict[Statistic, int]) -> list[Ends]:
         """Return the interval of each aggregate if every released statistic is off by no more than its radius."""
@@ -399,19 +393,15 @@ def _limits(aggregate: Aggregate) -> tuple[Fraction | None, Fraction | None]:
 
 def with_intervals(columns: tuple[AnswerColumn, ...], ends: Sequence[tuple[str, str]]) -> tuple[AnswerColumn, ...]:
     """Return an answer in which some columns are an end of their error bar; NULL where the bar has no end."""
-    signs = {name: -1 if end == "low" else 1 for name, end in ends}
-    answer_columns = []
-    for column in columns:
-        if column.name not in signs:
-            answer_columns.append(column)
-            continue
-        errors = column.errors or (None,) * len(column.values)
+    answer_columns = {column.name: column for column in columns}
+    for name, end in ends:
+        column, sign = answer_columns[name], -1 if end == "low" else 1
         values = tuple(
-            None if value is None or error is None else value + signs[column.name] * error
-            for value, error in zip(column.values, errors, strict=True)
+            None if value is None or error is None else value + sign * error
+            for value, error in zip(column.values, column.errors or (None,) * len(column.values), strict=True)
         )
-        answer_columns.append(AnswerColumn(name=column.name, kind=Kind.DECIMAL, values=values, errors=None))
-    return tuple(answer_columns)
+        answer_columns[name] = AnswerColumn(name=name, kind=Kind.DECIMAL, values=values)
+    return tuple(answer_columns.values())
 
 
 # half-widths

@@ -256,16 +256,6 @@ class WholeRelease(Headed):
         """Return the release as bytes: head and measurements, from which it can be made again."""
         return packed(self.head, self.kept)
 
-    def _receipt_json(self) -> dict[str, Any]:
-        """Return price, remaining budget, receipt and caveats as plain JSON values."""
-        return {
-            "price": self.price.to_json(),
-            "remaining": None if self.remaining is None else self.remaining.to_json(),
-            "budget": None if self.spending is None else self.spending.to_json(),
-            "receipt": self.receipt,
-            "caveats": list(self.caveats),
-        }
-
     def _counts(
         self, keys: Iterable[AnswerColumn], values: Iterable[float], errors: Iterable[float] | None, confidence: float
     ) -> Answer:

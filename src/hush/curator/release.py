@@ -9,7 +9,6 @@ their noisy integers are a mechanism of their own, and compose with the selectio
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,9 +22,8 @@ from hush.mechanisms.grouped.base import Histograms, Integers
 from hush.query.plan.draws import Draw, DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.plan import Plan
 from hush.query.plan.stability import Factor, Statistic
-from hush.query.types import Kind
+from hush.query.types import Kind, at_position
 
-_EPOCH = dt.date(1970, 1, 1)
 _MICROSECONDS = 10**6
 
 
@@ -130,10 +128,7 @@ def _order(value: Any) -> tuple[int, Any]:
 def _on_line(points: Sequence[int], factor: Factor) -> list[Any]:
     """Return the values of points on a grid: whole where all are, else floats, each rounded once; dates and times."""
     kind, (above, below) = factor.expression.type.kind, factor.step.as_integer_ratio()
+    if not kind.numeric:
+        return [at_position(kind, (factor.first + point) * factor.step) for point in points]
     numbers = [(factor.first + point) * above for point in points]
-    if kind is Kind.DATE:
-        return [_EPOCH + dt.timedelta(days=number // below) for number in numbers]
-    if kind is Kind.TIMESTAMP:  # naive, like the column
-        start = dt.datetime(1970, 1, 1)  # noqa: DTZ001
-        return [start + dt.timedelta(microseconds=number // below) for number in numbers]
     return numbers if below == 1 else [number / below for number in numbers]

@@ -18,7 +18,7 @@ import numpy as np
 from hush.core import InvalidValueError, exact, positive
 from hush.core.on_demand import optional
 from hush.core.storage import writing
-from hush.curator.answer import Money
+from hush.curator.answer import Money, paid_json
 from hush.curator.coding import Coding, masks
 from hush.curator.kept_release import (
     Fact,
@@ -152,7 +152,7 @@ class SyntheticRelease(WholeRelease):
                 "pair_error": quality.worst.error,
                 "confidence": quality.confidence,
             },
-            **self._receipt_json(),
+            **paid_json(self),
         }
 
     def __str__(self) -> str:
@@ -245,7 +245,7 @@ class FamilyRelease(WholeRelease):
     def to_json(self) -> dict[str, Any]:
         """Return the parents, the children and the receipt as plain JSON values."""
         parts = {"parents": self.parents.to_json(), "children": self.children.to_json()}
-        return {"number": self.number, "shared": list(self.shared), **parts, **self._receipt_json()}
+        return {"number": self.number, "shared": list(self.shared), **parts, **paid_json(self)}
 
     def tables(self, *, seed: int = 0) -> tuple[Any, Any]:
         """Return both tables: parents, and children with ``parent``, the number of their parent's row, from 0."""

@@ -56,7 +56,7 @@ class Asker(Protocol):
 class Builder:
     """A question in the making, one SELECT; start with `table`."""
 
-    query: exp.Query
+    query: Any
     """The syntax tree, as from SQL text, in which parameters are ``$1``, ``$2``, …"""
     values: tuple[Any, ...] = ()
     """The values of the parameters."""
@@ -68,7 +68,8 @@ class Builder:
 
     def where(self, condition: str, *values: Any) -> Builder:
         """Keep the rows for which a condition is true; several are joined by AND."""
-        return _filtered(self._rows(), "where", (condition, *values))
+        rows, (test,) = _read(self._rows(), (condition, *values))
+        return replace(rows, query=rows.query.where(test))
 
     def join(
         self,
@@ -90,35 +91,29 @@ class Builder:
             source: exp.Expr = query.subquery(_alias(alias), copy=False)
         else:
             source = exp.Table(this=exp.to_identifier(other, quoted=True), alias=_alias(alias))
-        join = exp.Join(this=source)
-        if how != "inner":
-            join.set("side" if how == "left" else "kind", how.upper())
-        if on is not None:
-            rows, (condition,) = _read(rows, (on, *values))
-            join.set("on", condition)
-        if using:
-            names = (using,) if isinstance(using, str) else using
-            join.set("using", [exp.to_identifier(name, quoted=True) for name in names])
-        query = rows.query.copy()
-        query.append("joins", join)
-        return replace(rows, query=query)
+        rows, condition = (rows, []) if on is None else _read(rows, (on, *values))
+        names = [
+            exp.to_identifier(name, quoted=True) for name in ([using] if isinstance(using, str) else using) if name
+        ]
+        kind = "" if how == "inner" else how
+        return replace(rows, query=rows.query.join(source, on=condition, using=names, join_type=kind))
 
     def derive(self, **columns: Written) -> Builder:
         """Add columns computed from a row; of two tables' columns with one name, x, the second is x_1 from there on."""
         rows, results = _named(self._rows(apart=bool(self.keys)), (), columns)
-        return _selecting(rows, [exp.Star(), *results])
+        return replace(rows, query=rows.query.select(exp.Star(), *results, append=False))
 
     def select(self, *columns: Written, **named: Written) -> Builder:
         """Keep these columns of a row, and no others."""
         rows, results = _named(self._rows(), columns, named)
-        return _selecting(rows, results)
+        return replace(rows, query=rows.query.select(*results, append=False))
 
     def union_all(self, *others: Builder) -> Builder:
         """Add the rows of others, which have the same columns."""
         union = self
         for other in others:
             union, query = _beside(union, other)
-            union = replace(union, query=exp.Union(this=union.query.copy(), expression=query, distinct=False))
+            union = replace(union, query=union.query.union(query, distinct=False))
         return union
 
     def group_by(self, *keys: Written, **named: Written) -> Builder:
@@ -131,16 +126,15 @@ class Builder:
         if not aggregates:
             raise QuestionError("agg needs at least one aggregate.", "Write for instance agg(n='COUNT(*)').")
         rows, results = _named(self._rows(), (), aggregates)
-        grouped = replace(_selecting(rows, [*(key.copy() for key in rows.keys), *results]), grouped=True)
-        if rows.keys:
-            grouped.query.set("group", exp.Group(expressions=[key.unalias().copy() for key in rows.keys]))
-        return grouped
+        query = rows.query.select(*rows.keys, *results, append=False)
+        return replace(rows, query=query.group_by(*(key.unalias() for key in rows.keys)), grouped=True)
 
     def having(self, condition: str, *values: Any) -> Builder:
         """Keep the groups with noisy answers that satisfy a condition."""
         if isinstance(self.query, exp.Union):
             raise QuestionError("having comes before union_all.")
-        return _filtered(self._after_agg("having"), "having", (condition, *values))
+        rows, (test,) = _read(self._after_agg("having"), (condition, *values))
+        return replace(rows, query=rows.query.having(test))
 
     def order_by(self, *items: str) -> Builder:
         """Sort the answers: ``order_by("n DESC", "disease")``."""
@@ -161,7 +155,7 @@ class Builder:
 
     def question(self, schema: Schema) -> Question | Composed:
         """Return the question, with all names resolved."""
-        return resolve(self.query, schema, self.values, str(self))
+        return resolve(self.query.copy(), schema, self.values, str(self))
 
     def ask(self, **options: Any) -> Any:
         """Ask the curator this was started from."""
@@ -172,7 +166,7 @@ class Builder:
         return self._asked().explain(self, **options)
 
     def __str__(self) -> str:
-        return self.query.sql(dialect="duckdb")
+        return str(self.query.sql(dialect="duckdb"))
 
     def _asked(self) -> Asker:
         if self.asker is None:
@@ -233,24 +227,6 @@ def _named(rows: Builder, plain: Sequence[Written], named: Mapping[str, Written]
         for name, node in zip(named, nodes[unnamed:], strict=True)
     ]
     return rows, [*nodes[:unnamed], *aliased]
-
-
-def _selecting(rows: Builder, results: Sequence[exp.Expr]) -> Builder:
-    query = rows.query.copy()
-    query.set("expressions", list(results))
-    return replace(rows, query=query)
-
-
-def _filtered(rows: Builder, clause: str, condition: Written) -> Builder:
-    """Return the question with a further condition in WHERE or HAVING."""
-    rows, (test,) = _read(rows, condition)
-    if isinstance(test, exp.Or):
-        test = exp.Paren(this=test)
-    query = rows.query.copy()
-    before = query.args.get(clause)
-    both = test if before is None else exp.And(this=before.this, expression=test)
-    query.set(clause, exp.Where(this=both) if clause == "where" else exp.Having(this=both))
-    return replace(rows, query=query)
 
 
 def _beside(rows: Builder, other: Builder) -> tuple[Builder, exp.Query]:

@@ -7,8 +7,8 @@ no row can make a question fail.
 
 Null logic is SQL's, three-valued.
 
-Expressions and statistics are trees of frozen dataclasses, with rationals in them, and keys of many dictionaries. A
-tree never changes, so its hash is found once (`hashed_once`). It is in no copy, comparison or representation.
+Expressions are trees of frozen dataclasses, and keys of many dictionaries. A tree never changes, so the hash of a call
+is found once. It is in no copy, comparison or representation.
 
 >>> from hush.query.types import Kind
 >>> column = Column("age", Type(Kind.INTEGER))
@@ -21,39 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
 
 from hush.core.work import spend
 from hush.query.errors import QuestionError
 from hush.query.types import Type, Value
 
-_Class = TypeVar("_Class", bound="type[Hashed]")
 MOST_PIECES = 20_000
 """How many pieces an expression may have, each counted as often as it is there."""
-
-
-class Hashed:
-    """Has a place for its hash, and for how many pieces it has."""
-
-    __slots__ = ("_hash", "size")
-    _hash: int
-    size: int
-
-
-def hashed_once(cls: _Class) -> _Class:
-    """Make instances of a class cache their hash."""
-    find = cls.__hash__
-
-    def remembered(self: Hashed) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            found = find(self)
-            object.__setattr__(self, "_hash", found)
-            return found
-
-    cls.__hash__ = remembered  # type: ignore[assignment, method-assign]
-    return cls
 
 
 class Op(Enum):
@@ -150,32 +124,44 @@ class Op(Enum):
     TO_TIMESTAMP = "CAST AS TIMESTAMP"
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
-class Column(Hashed):
+class Column:
     """A column of the relation underneath, by its unique name there."""
 
     name: str
     type: Type
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
-class Literal(Hashed):
+class Literal:
     """A constant that the analyst wrote or passed as a parameter."""
 
     value: Value
     type: Type
 
 
-@hashed_once
+class _Derived:
+    """Has places for a hash and for the number of pieces, which are no fields: no copy or comparison has them."""
+
+    __slots__ = ("_hash", "size")
+    _hash: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
-class Call(Hashed):
+class Call(_Derived):
     """A total function applied to arguments."""
 
     op: Op
     arguments: tuple[Expression, ...]
     type: Type
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.op, self.arguments, self.type)))
+            return self._hash
 
     def __post_init__(self) -> None:
         # A part that is named once and used twice, by parts that are used twice, would grow without end.
@@ -188,9 +174,8 @@ class Call(Hashed):
         object.__setattr__(self, "size", size)
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True)
-class Released(Hashed):
+class Released:
     """A released value, for post-processing only: the group key or noisy aggregate number ``index``."""
 
     source: str

@@ -285,8 +285,9 @@ def least_widths(moved: Array, outside: float) -> Array:
     far as can be, on both sides.
     """
     draws = moved.shape[1]
-    # the numbers of draws outside that are too many: on both sides together, on one side
-    both, on_a_side = (draws - math.ceil((1 - share) * (draws - 1)) for share in (outside, SIDE * outside))
+    # so many draws outside are too many: on both sides together, on one side
+    both = draws - math.ceil((1 - outside) * (draws - 1))
+    on_a_side = draws - math.ceil((1 - SIDE * outside) * (draws - 1))
     undefined = np.isnan(moved)
     anywhere = np.count_nonzero(undefined, axis=1)
     if anywhere.any():  # counted as infinitely far above, and below as well

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -83,11 +83,6 @@ class AnswerColumn:
         if lower is not None and upper is not None:
             return high - low < _ALL * (upper - lower)
         return low > 0 or high < 0
-
-    def rows(self, chosen: Sequence[int]) -> AnswerColumn:
-        """Return the column with these rows only, in this order."""
-        errors = None if self.errors is None else tuple(map(self.errors.__getitem__, chosen))
-        return replace(self, values=tuple(map(self.values.__getitem__, chosen)), errors=errors)
 
 
 _AS_THEY_ARE = {Kind.INTEGER: int, Kind.TEXT: str, Kind.BOOLEAN: bool, Kind.DATE: dt.date}

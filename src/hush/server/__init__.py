@@ -9,9 +9,10 @@
 
 **A new page** is a handler ``async def page(visit: Visit) -> Response`` in a module of `hush.server.pages`, under
 ``@ROUTES.page("GET /address", ANALYST)``. It calls the methods of `Visit`, and draws a template of ``pages/templates/``
-with `pages.layout.show`: autoescaped, without undefined names. Forms carry ``{{ csrf_input }}``; scripts send the token
-as the header ``Hush-Form-Token``. There is no build step. The content security policy allows nothing inline and nothing
-from elsewhere.
+with `pages.layout.show`: autoescaped, without undefined names, and with escapes for characters that nobody sees; texts
+that a form sends back are ``exact``. Forms carry ``{{ csrf_input }}``; scripts send the token as the header
+``Hush-Form-Token``. There is no build step. The content security policy allows nothing inline and nothing from
+elsewhere.
 
 State lies in the stores, none in workers: a worker may be killed at any time.
 """

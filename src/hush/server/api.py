@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -185,8 +184,8 @@ async def decide(visit: Visit, body: schemas.DecisionBody) -> dict[str, Any]:
 async def me(visit: Visit) -> dict[str, Any]:
     """Who is signed in."""
     roles = sorted(role.value for role in visit.who.roles)
-    sessions = [asdict(session) for session in visit.people.sessions(visit.name)]
-    return {"name": visit.name, "roles": roles, "scopes": sorted(visit.who.scopes), "sessions": sessions}
+    sessions, scopes = visit.people.sessions(visit.name), sorted(visit.who.scopes)
+    return {"name": visit.name, "roles": roles, "scopes": scopes, "sessions": sessions}
 
 
 @ROUTES.api("GET /tokens", SIGNED_IN, "Tokens")

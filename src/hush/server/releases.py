@@ -28,23 +28,12 @@ from starlette.responses import JSONResponse, Response
 
 from hush.accounting.events import event_from_json
 from hush.core import InvalidValueError, integer
+from hush.curator import terms
 from hush.curator.answer import Money
 from hush.curator.count_release import MarginalRelease, RangeRelease
 from hush.curator.curator import Curator
 from hush.curator.model_release import Recorded
 from hush.curator.synthetic_release import FamilyRelease, SyntheticRelease
-from hush.curator.terms import (
-    FamilyOrder,
-    FitOrder,
-    FitTerms,
-    MarginalOrder,
-    MarginalTerms,
-    RangeOrder,
-    RangeTerms,
-    SynthesisOrder,
-    SynthesisTerms,
-    Terms,
-)
 from hush.server import schemas
 from hush.server.api import CSV, JSON, attached, budget_headers, chosen_form, number_in, whole
 from hush.server.routes import ANALYST, Routes, Visit
@@ -74,7 +63,7 @@ _QUERY = (
 
 
 def _declare(
-    kind: str, name: str, subject: str, free: type[Terms] | None, paid: type[Terms], base: type[Body] = Body
+    kind: str, name: str, subject: str, free: type[terms.Terms] | None, paid: type[terms.Terms], base: type[Body] = Body
 ) -> None:
     """Declare how a kind of release is explained, where that has a route, and how it is made."""
 
@@ -82,8 +71,8 @@ def _declare(
         return schemas.explanation(await visit.explain_release(kind, body.given()))
 
     async def make(visit: Visit, body: Body) -> Response:
-        form, terms = chosen_form(visit.request, MADE_FORMS), body.given()
-        made, remaining, spending = await visit.release(kind, terms, request=terms.pop("request", None))
+        form, given = chosen_form(visit.request, MADE_FORMS), body.given()
+        made, remaining, spending = await visit.release(kind, given, request=given.pop("request", None))
         headers = budget_headers(made.receipt, remaining, spending)
         if form == "json":
             return JSONResponse(await asyncio.to_thread(described, made, remaining), headers=headers)
@@ -102,11 +91,11 @@ def _declare(
     ROUTES.api(path, ANALYST, "Made", body, summary=f"Make {subject}", scope="ask", **more)(make)
 
 
-_declare("marginals", "marginals", "all tables of some columns", MarginalTerms, MarginalOrder)
-_declare("synth", "synth", "synthetic rows", SynthesisTerms, SynthesisOrder)
-_declare("ranges", "ranges", "all ranges of a column", RangeTerms, RangeOrder)
-_declare("fit", "fit", "a model", FitTerms, FitOrder, OptionsBody)
-_declare("synth_children", "children", "parents and children", None, FamilyOrder)
+_declare("marginals", "marginals", "all tables of some columns", terms.MarginalTerms, terms.MarginalOrder)
+_declare("synth", "synth", "synthetic rows", terms.SynthesisTerms, terms.SynthesisOrder)
+_declare("ranges", "ranges", "all ranges of a column", terms.RangeTerms, terms.RangeOrder)
+_declare("fit", "fit", "a model", terms.FitTerms, terms.FitOrder, OptionsBody)
+_declare("synth_children", "children", "parents and children", None, terms.FamilyOrder)
 
 
 def described(made: Any, remaining: Money | None) -> dict[str, Any]:

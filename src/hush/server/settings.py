@@ -1,12 +1,4 @@
-"""How a service was started, and where its state lies. Every worker process is told the same settings.
-
->>> storage = open_storage(":memory:", ["CREATE TABLE names (name TEXT PRIMARY KEY)"], durable=True)
->>> with storage.changing():
-...     storage.change("INSERT INTO names VALUES (?)", "alice")
-1
->>> storage.rows("SELECT name FROM names")
-[('alice',)]
-"""
+"""How a service was started, and where its state lies. Every worker process is told the same settings."""
 
 from __future__ import annotations
 

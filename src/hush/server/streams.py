@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.responses import Response
 
@@ -37,7 +37,7 @@ from hush.curator.declared_streams import (
 from hush.curator.stream_states import StateFiles, StreamError
 from hush.curator.streams import StreamRelease, own_views
 from hush.engines.errors import EngineError
-from hush.ledger import Actor, Release, Role
+from hush.ledger import Actor, Role
 from hush.ledger.entries import now
 from hush.ledger.streams import StreamDeclaration, StreamPeriod
 from hush.policy.file import Policy
@@ -59,16 +59,6 @@ AGAIN = 60.0
 """The seconds after which a refused declaration is tried again, and the next release after a failed one."""
 _NOBODY = "streams\n"
 """The name under which releases wait in the queue; no person can have it."""
-
-
-class ReadRelease(NamedTuple):
-    """A release, as somebody may read it, with the hash of its charge in the ledger's chain."""
-
-    view: StreamView
-    period: str
-    answer: Answer
-    receipt: Release
-    hash: str
 
 
 def _reader(visit: Visit) -> str | None:
@@ -105,19 +95,16 @@ async def found(visit: Visit, name: str) -> StreamView:
     raise SignInError if visit.who is NOBODY else UnknownPlaceError
 
 
-async def read(visit: Visit, name: str, period: str) -> ReadRelease:
-    """Return a release of a stream by its period; for running totals only ``all`` exists."""
+async def read(visit: Visit, name: str, period: str) -> tuple[StreamView, str, Answer]:
+    """Return a stream, the period of one of its releases, and the release; of running totals only ``all`` exists."""
     view, reader = await found(visit, name), _reader(visit)
     if view.pays == "once" and period != "all":
         raise UnknownPlaceError
 
-    def look(opened: OpenPolicy) -> ReadRelease:
+    def look(opened: OpenPolicy) -> tuple[StreamView, str, Answer]:
         if view.pays == "once":
-            dated, answer = period, opened.curator(visit.who).stream.open(name).answer
-        else:
-            dated, answer = declared_release(opened.ledger, name, period, reader, _data_of(opened, visit))
-        receipt, entry = opened.ledger.receipt(int(answer.receipt), Actor.owner("policy"))
-        return ReadRelease(view, dated, answer, receipt, entry.hash.hex())
+            return view, period, opened.curator(visit.who).stream.open(name).answer
+        return view, *declared_release(opened.ledger, name, period, reader, _data_of(opened, visit))
 
     return await visit.with_policy(look)
 
@@ -138,9 +125,9 @@ async def stream(visit: Visit) -> dict[str, Any]:
 async def release(visit: Visit) -> Response:
     """A release by date, the latest, or all."""
     form = chosen_form(visit.request, FORMS)
-    stream_release = await read(visit, visit.path["name"], visit.path["period"])
-    response = written(stream_release.answer, form)
-    response.headers["hush-period"] = stream_release.period
+    _, period, answer = await read(visit, visit.path["name"], visit.path["period"])
+    response = written(answer, form)
+    response.headers["hush-period"] = period
     return response
 
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,9 @@ def check_address(host: str, *, certificate: str | None, behind_proxy: str | Non
 def first_link(settings: ServiceSettings, name: str = "owner", roles: tuple[Role, ...] = (Role.OWNER,)) -> str | None:
     """Return the secret of a link for the first owner; None if there is an owner already who can sign in."""
     with closing(People(settings.people)) as people:
-        accounts = people.names()
-        if any(Role.OWNER in account_roles for account_roles in accounts.values()) and people.can_sign_in():
+        if people.can_sign_in():
             return None
-        if name not in accounts:
+        if name not in people.names():
             people.add(name, roles=roles)
         return people.make_link(name)
 
@@ -107,15 +106,12 @@ def _tune() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
-_settled = False
+_freeze_once = cache(gc.freeze)
 
 
 async def _give_back() -> None:
     """Return unused memory to the operating system."""
-    global _settled  # noqa: PLW0603 - of this process
-    if not _settled:  # the first questions have imported and prepared more that stays
-        _settled = True
-        gc.freeze()
+    _freeze_once()  # the first questions have imported and prepared more that stays
     with suppress(AttributeError, OSError, TypeError):
         await asyncio.to_thread(ctypes.CDLL(None).malloc_trim, 0)
 

@@ -56,7 +56,7 @@ def called(text: str) -> Iterator[str]:
 
 
 def hints() -> Iterator[tuple[str, str]]:
-    for name, hint in allow_list._NEAREST.items():
+    for name, hint in allow_list.NEAREST.items():
         yield name, hint
     for name, (_, hint) in allow_list.REASONS.items():
         yield name, hint

@@ -110,3 +110,16 @@ def test_refusals_are_pages_to_browsers_and_problems_to_programs(browser, people
         assert "require-trusted-types-for" in page.headers["content-security-policy"]
         assert browser.get(path).headers["content-type"] == "application/problem+json"
     assert browser.get("/api/v1/nothing", headers={"accept": "text/html"}).json()["code"] == "unknown"
+
+
+def test_pages_show_what_nobody_sees_and_forms_carry_it_unchanged(browser, people) -> None:
+    browser.cookies.set("hush", people.begin_session("alice"))
+    form = {"form_token": re.search(r'name="form_token" value="(\w+)"', browser.get("/account").text)[1]}
+    made = browser.post("/dashboards", data={**form, "title": "a\u202eb", "data": "clinic"})
+    page = browser.get(made.headers["location"]).text
+    assert "a\\u202eb" in page
+    assert "\u202e" not in page
+    asked = browser.get("/ask", params={"q": "SELECT 'a\u202eb'"}).text
+    before, carried, after = re.split(r"<textarea[^>]*>(.*?)</textarea>", asked, flags=re.DOTALL)
+    assert carried == "SELECT &#39;a\u202eb&#39;"
+    assert "\u202e" not in before + after

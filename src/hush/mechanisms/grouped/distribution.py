@@ -54,7 +54,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -129,7 +128,7 @@ class GroupedDistribution(OfHistograms):
         every = Histograms.of(histograms)
         together = max(1, _DESCENTS_AT_ONCE // (2 * len(quantiles)))
         ends = [
-            _Descents(self, every.take(range(len(every))[start : start + together]), quantiles).ends()
+            _ends(self, every.take(range(len(every))[start : start + together]), quantiles)
             for start in range(0, len(every), together)
         ]
         bounds = np.concatenate([np.zeros((0, len(quantiles), 2), dtype=np.int64), *ends])
@@ -170,105 +169,58 @@ def _spread(bins: int, children: int, fraction: float) -> float:
     return fraction * (1 - fraction) * first + (levels - 1) * (children / 6 + 0.25)
 
 
-class _Node(NamedTuple):
-    """The node that each descent has reached: one entry a descent."""
+def _ends(
+    law: GroupedDistribution, histograms: Histograms, quantiles: Sequence[tuple[Fraction, float]]
+) -> npt.NDArray[np.int64]:
+    """Return the bins of the lower and the upper end of each interval: groups by quantiles by two.
 
-    start: npt.NDArray[np.int64]
-    """The first bin."""
-    before: Floats
-    """R₀."""
-    weight: Floats
-    """P."""
-    before_variance: Floats
-    weight_variance: Floats
-    covariance: Floats
-
-
-class _Descents:
-    """Two descents for every quantile of each group: to the lower and to the upper end of its interval."""
-
-    def __init__(
-        self, law: GroupedDistribution, histograms: Histograms, quantiles: Sequence[tuple[Fraction, float]]
-    ) -> None:
-        self._law, self._shape = law, (len(histograms), len(quantiles), 2)
-        self._group, quantile, end = (numbers.ravel() for numbers in np.indices(self._shape))
-        self._fraction = np.array([float(fraction) for fraction, _ in quantiles])[quantile]
-        self._z = np.array([normal_quantile(confidence) for _, confidence in quantiles])[quantile]
-        self._upper = end == 1
-        weights = histograms.joined.weights
-        form = np.int64 if float(weights.sum(dtype=np.float64)) < _LARGEST_MACHINE_SUM else object
-        # Cumulated weights over the bins of all groups; group·bins + bin is ascending, so one search serves all groups.
-        self._upto = np.append(np.zeros(1, form), np.cumsum(weights.astype(form)))
-        self._places = histograms.groups * law.bins + histograms.joined.bins
-
-    def ends(self) -> npt.NDArray[np.int64]:
-        """Return the bins of the lower and the upper end: groups by quantiles by two."""
-        node = None
-        for level in reversed(range(self._law.levels)):
-            node = self._down(node, self._law.children**level)
-        assert node is not None  # noqa: S101 - there is a level
-        return node.start.reshape(self._shape)
-
-    def _children(self, start: npt.NDArray[np.int64], width: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Return the noisy children of each descent's node, and a mask of the children that lie inside the line."""
-        law = self._law
+    There is a descent for each end. The names of the module docstring: ``before`` is R₀, ``weight`` P, their variances
+    U and V, and ``present`` r, the number of a node's children.
+    """
+    shape = (len(histograms), len(quantiles), 2)
+    group, quantile, end = (numbers.ravel() for numbers in np.indices(shape))
+    p = np.array([float(fraction) for fraction, _ in quantiles])[quantile]
+    z = np.array([normal_quantile(confidence) for _, confidence in quantiles])[quantile]
+    weights = histograms.joined.weights
+    form = np.int64 if float(weights.sum(dtype=np.float64)) < _LARGEST_MACHINE_SUM else object
+    # Cumulated weights over the bins of all groups; group·bins + bin is ascending, so one search serves all groups.
+    upto = np.append(np.zeros(1, form), np.cumsum(weights.astype(form)))
+    places = histograms.groups * law.bins + histograms.joined.bins
+    rows, borders, variance = np.arange(len(group)), np.arange(law.children + 1), law.noise.variance
+    start = np.zeros(len(group), dtype=np.int64)
+    before = weight = before_variance = weight_variance = covariance = np.zeros(len(group))
+    for level in reversed(range(law.levels)):
+        width = law.children**level
         # Descents of one group that share a node must see the same noise: distinct nodes are drawn once.
-        nodes, node_of = np.unique(self._group * law.bins + start, return_inverse=True)
-        group, first = np.divmod(nodes, law.bins)
-        begin = first[:, None] + width * np.arange(law.children + 1)
+        nodes, node_of = np.unique(group * law.bins + start, return_inverse=True)
+        node_group, first = np.divmod(nodes, law.bins)
+        begin = first[:, None] + width * borders
         # Exact weights of the children, as differences of cumulated weights; an end beyond the line is cut.
-        edges = self._upto[np.searchsorted(self._places, group[:, None] * law.bins + np.minimum(begin, law.bins))]
+        edges = upto[np.searchsorted(places, node_group[:, None] * law.bins + np.minimum(begin, law.bins))]
         inside = begin[:, :-1] < law.bins
-        noisy = np.zeros(inside.shape)
-        exact = np.diff(edges, axis=1)[inside]
-        noisy[inside] = add(exact, law.noise.draw(len(exact))).astype(np.float64)
-        node_of = node_of.ravel()
-        return noisy[node_of], inside[node_of]
-
-    def _down(self, node: _Node | None, width: int) -> _Node:
-        """Return the children that the descents go to from the nodes where they are, at first the root."""
-        start = np.zeros(len(self._group), dtype=np.int64) if node is None else node.start
-        noisy, exists = self._children(start, width)
-        variance, present = self._law.noise.variance, exists.sum(axis=1)
-        if node is None:
-            total, p = noisy.sum(axis=1), self._fraction
-            spread_of_total = variance * present
-            node = _Node(start, -p * total, total, p**2 * spread_of_total, spread_of_total, -p * spread_of_total)
-        inside = np.minimum(np.arange(self._law.children + 1), present[:, None])
+        drawn, exact = np.zeros(inside.shape), np.diff(edges, axis=1)[inside]
+        drawn[inside] = add(exact, law.noise.draw(len(exact))).astype(np.float64)
+        noisy, exists = drawn[node_of.ravel()], inside[node_of.ravel()]
+        total, present = noisy.sum(axis=1), exists.sum(axis=1)
+        if level == law.levels - 1:  # the root, which was not measured
+            before, weight, weight_variance = -p * total, total, variance * present
+            before_variance, covariance = p**2 * weight_variance, -p * weight_variance
         # Consistency: the children are shifted equally so that they add up to the parent's estimate P.
-        missing = (node.weight - noisy.sum(axis=1)) / present
-        parts = np.where(exists, noisy + missing[:, None], 0.0)
-        upto = np.concatenate([np.zeros((len(parts), 1)), np.cumsum(parts, axis=1)], axis=1)
-        values, share = node.before[:, None] + upto, inside / present[:, None]
-        # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r) (module docstring).
-        spread = (
-            node.before_variance[:, None]
-            + 2 * share * node.covariance[:, None]
-            + share**2 * node.weight_variance[:, None]
-            + variance * inside * (1 - share)
-        )
-        spread = np.maximum(spread, 0.0)
-        child = self._child(values, spread, present)
-        weight_variance = variance * (1 - 1 / present) + node.weight_variance / present**2
-        passed = child * node.weight_variance / present**2
-        covariance = node.covariance / present + passed - variance * child / present
-        rows = np.arange(len(child))
-        return _Node(
-            start=start + child * width,
-            before=values[rows, child],
-            weight=parts[rows, child],
-            before_variance=spread[rows, child],
-            weight_variance=weight_variance,
-            covariance=covariance,
-        )
-
-    def _child(self, values: Floats, spread: Floats, present: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the child that each descent enters, by R at the borders of the children and its variance."""
+        parts = np.where(exists, noisy + ((weight - total) / present)[:, None], 0.0)
+        values = before[:, None] + np.pad(np.cumsum(parts, axis=1), ((0, 0), (1, 0)))  # R at the borders
+        number = np.minimum(borders, present[:, None])
+        share = number / present[:, None]
+        # Var R_k = U + 2·(k/r)·C + (k/r)²·V + v·k·(1 - k/r)
+        spread = before_variance[:, None] + 2 * share * covariance[:, None] + share**2 * weight_variance[:, None]
+        spread = np.maximum(spread + variance * number * (1 - share), 0.0)
         # Lower end: the first child at whose end R ≥ -z·sd. Upper end: the last child at whose beginning R < z·sd.
-        slack = self._z[:, None] * np.sqrt(spread)
-        last = present - 1
-        reached = (values + slack >= 0)[:, 1:]  # at the end of each child
-        lower = np.where(reached.any(axis=1), np.argmax(reached, axis=1), 0)
-        short = (values - slack < 0)[:, :-1] & (np.arange(values.shape[1] - 1) <= last[:, None])  # where each begins
-        upper = np.where(short.any(axis=1), short.shape[1] - 1 - np.argmax(short[:, ::-1], axis=1), last)
-        return np.minimum(np.where(self._upper, upper, lower), last)
+        slack = z[:, None] * np.sqrt(spread)
+        lower = np.argmax((values + slack >= 0)[:, 1:], axis=1)
+        short = (values - slack < 0)[:, :-1] & exists
+        upper = np.where(short.any(axis=1), law.children - 1 - np.argmax(short[:, ::-1], axis=1), present - 1)
+        child = np.minimum(np.where(end == 1, upper, lower), present - 1)
+        start = start + child * width
+        before, weight, before_variance = values[rows, child], parts[rows, child], spread[rows, child]
+        covariance = covariance / present + child * weight_variance / present**2 - variance * child / present
+        weight_variance = variance * (1 - 1 / present) + weight_variance / present**2
+    return start.reshape(shape)

@@ -337,18 +337,7 @@ class SummedNoise:
 
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return a t with P[|X| ≤ t] ≥ confidence."""
-        if self.times <= _MOST_EXACT_NOISES:
-            return math.ceil(sum_error([(Fraction(1), self.law)] * self.times, float(confidence)))
-        missing = float(1 - confidence)
-        if missing >= _RAREST_MISS:
-            return math.ceil(_normal_half_width([(Fraction(1), self)], float(confidence)))
-        # Chernoff: P[|X| > t] ≤ 2·E[e^θX]ⁿ·e^(-θt), so t = min over θ of (n·ln E[e^θX] + ln(2/missing))/θ.
-        target = math.log(2 / missing)
-        if isinstance(self.law, GroupedGaussian):  # E[e^θX] ≤ e^(θ²σ²/2) (Canonne, Kamath, Steinke 2020)
-            return math.ceil(math.sqrt(2 * target * self.times) * float(self.law.sigma))
-        scale = float(self.law.scale)  # E[e^θX] ≤ 1/(1 - θ²·scale²), as of the continuous law
-        shares = [step / 200 for step in range(1, 200)]
-        return math.ceil(min((target - self.times * math.log1p(-share * share)) * scale / share for share in shares))
+        return math.ceil(_sum_error([(Fraction(1), self)], float(confidence)))
 
     def falls_to(self, share: float) -> int:
         """Return a distance beyond which less than a share of the law lies on either side."""
@@ -373,36 +362,28 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     if len(parts) == 1:
         (factor, law), *_ = parts
         return law.error(confidence) * factor
-    summed = any(isinstance(law, SummedNoise) for _, law in parts)
-    if summed and sum(law.times for _, law in parts) > _MOST_EXACT_NOISES:
-        return _normal_half_width(parts, confidence)
-    parts = [
-        (factor, law.law if isinstance(law, SummedNoise) else law) for factor, law in parts for _ in range(law.times)
-    ]
-    sigmas = [float(factor) * float(law.sigma) for factor, law in parts if isinstance(law, GroupedGaussian)]
-    if len(sigmas) == len(parts):
-        width = NormalDist().inv_cdf((1 + confidence) / 2) * math.hypot(*sigmas)
-        return Fraction(width) + sum((factor for factor, _ in parts), Fraction(0)) / 2
-    if 1 - confidence < _RAREST_MISS:  # masses are not known that far out
-        return _union_bound(parts, confidence)
-    scales = [(float(law.scale), float(factor)) for factor, law in parts if isinstance(law, GroupedLaplace)]
-    return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
+    return _sum_error(parts, confidence)
 
 
-def _union_bound(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
-    certain = 1 - (1 - confidence) / len(parts)
-    return sum((law.error(certain) * factor for factor, law in parts), Fraction(0))
-
-
-def _normal_half_width(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
-    """Return the half-width of a sum of many noises: Cornish and Fisher's, or a union bound for a rare miss."""
-    if 1 - confidence < _RAREST_MISS:
-        return _union_bound(parts, confidence)
-    variance = fourth = 0.0
-    for factor, law in parts:
-        spread = float(factor) ** 2 * law.variance
-        variance, fourth = variance + spread, fourth + law.excess * spread**2
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+def _sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
+    laws = [(float(factor), law.law if isinstance(law, SummedNoise) else law, law.times) for factor, law in parts]
+    widths = [(float(law.scale), factor, times) for factor, law, times in laws if isinstance(law, GroupedLaplace)]
+    if widths and 1 - confidence < _RAREST_MISS:
+        # Chernoff: P[|S| > t] ≤ 2·E[e^θS]·e^(-θt), so t = min over θ of (ln E[e^θS] + ln(2/missing))/θ. The factor of
+        # a Laplace noise of width w is at most 1/(1 - θ²w²), as of the continuous law.
+        target, widest = math.log(2 / (1 - confidence)), max(scale * factor for scale, factor, _ in widths)
+        half_widths = []
+        for share in (step / 200 for step in range(1, 200)):  # θ in units of 1/widest
+            logarithms = [times * -math.log1p(-((share * scale * f / widest) ** 2)) for scale, f, times in widths]
+            half_widths.append((target + math.fsum(logarithms)) * widest / share)
+        return Fraction(min(half_widths))
+    if widths and sum(times for *_, times in widths) <= _MOST_EXACT_NOISES:
+        scales = [(scale, factor) for scale, factor, times in widths for _ in range(times)]
+        return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
+    # The half-width of Cornish and Fisher; that of Gaussians has no excess.
+    spreads = [float(factor) ** 2 * law.variance for factor, law in parts]
+    variance, z = math.fsum(spreads), NormalDist().inv_cdf((1 + confidence) / 2)
+    fourth = math.fsum(law.excess * spread**2 for (_, law), spread in zip(parts, spreads, strict=True))
     excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
     # Half a step of each lattice is added: the normal law is continuous.
     half = math.sqrt(variance) * (z + (z**3 - 3 * z) * excess / 24)

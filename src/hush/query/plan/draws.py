@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from hush.mechanisms import grouped
 from hush.query.errors import UnplannableError
-from hush.query.expressions import Expression, Hashed, hashed_once
+from hush.query.expressions import Expression
 from hush.query.plan.stability import Factor, Limits, Population, Units
 from hush.query.question import AggregateKind
 from hush.query.types import Value
@@ -70,16 +70,6 @@ class LineHistogram:
         return self.factor.last - self.factor.first + 1
 
     @property
-    def bins(self) -> int:
-        """How many bins there are."""
-        return -(-self.points // self.width)
-
-    @property
-    def coarse(self) -> LineHistogram:
-        """The same bins without finer cells."""
-        return replace(self, cell=self.width)
-
-    @property
     def refined(self) -> bool:
         """Whether bins near the target are counted again, more finely."""
         return self.cell < self.width
@@ -97,9 +87,8 @@ class ValueHistogram:
 Histogram = LineHistogram | ValueHistogram
 
 
-@hashed_once
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnAggregate(Hashed):
+class DrawnAggregate:
     """One pick in every group."""
 
     kind: AggregateKind
@@ -208,7 +197,7 @@ def planned_draws(
         # one noisy distribution at the price of the separate draws; it counts whole bins, so finer cells are of no use
         epsilon = sum((shares[choice] for choice in choices), Fraction(0))
         distribution = grouped.GroupedDistribution(
-            bins=histogram.bins,
+            bins=-(-histogram.points // histogram.width),
             rho=None if rho is None else rho * len(choices) / len(shares),
             laplace=epsilon if rho is None else None,
             points=histogram.points,
@@ -217,8 +206,12 @@ def planned_draws(
             rows=rows,
             contribution=contribution,
         )
-        held = {choice: confidences[choice] for choice in choices}
-        together = Draw(confidences=held, histogram=histogram.coarse, mechanism=distribution, epsilon=epsilon)
+        together = Draw(
+            confidences={choice: confidences[choice] for choice in choices},
+            histogram=replace(histogram, cell=histogram.width),
+            mechanism=distribution,
+            epsilon=epsilon,
+        )
         if together.error() < math.fsum(draws[choice].error() for choice in choices):
             # in the place of the first, so that the order of draws follows the question
             draws[choices[0]] = together

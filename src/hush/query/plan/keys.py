@@ -145,7 +145,7 @@ class Looked:
     lookup: Lookup
     expression: Expression
     further: int
-    """The most keys that are not among the table's: NULL, and what the expression is of a row of NULLs."""
+    """The most keys that are not among the table's: NULL, and the expression's value for a row of NULLs."""
 
 
 Domain = Listed | DerivedKey | Looked
@@ -290,22 +290,17 @@ def _derived(expression: Expression, relation: Relation) -> DerivedKey | None:
         relation = origin.source if isinstance(origin, Project | PerUnit) else origin
     if not isinstance(expression, Call):
         return None
-    columns: dict[str, tuple[str, Type, Sequence[Value]]] = {}
-    for column in _columns(expression):
-        values = finite_values(column.type, 10**4)
+    columns: list[tuple[str, Type, Sequence[Value]]] = []
+    # inside CASE a column has the narrower range that its branch leaves it, so the relation's range counts
+    types = columns_of(relation)
+    for name in dict.fromkeys(column.name for column in _columns(expression)):
+        values = finite_values(types[name], 10**4)
         if values is None:
             return None
-        # Inside CASE a column has the narrower range that its branch leaves it: the widest of all places counts.
-        _, _, widest = columns.setdefault(column.name, (column.name, column.type, values))
-        if values != widest:
-            if not (set(values) <= set(widest) or set(widest) <= set(values)):
-                return None
-            if len(values) > len(widest):
-                columns[column.name] = (column.name, column.type, values)
-    size = math.prod(len(values) + 1 for _, _, values in columns.values())
-    if not columns or size > MAX_KEYS:
+        columns.append((name, types[name], values))
+    if not columns or math.prod(len(values) + 1 for _, _, values in columns) > MAX_KEYS:
         return None
-    return DerivedKey(expression=expression, relation=relation, columns=tuple(columns.values()), null=null)
+    return DerivedKey(expression=expression, relation=relation, columns=tuple(columns), null=null)
 
 
 def _columns(expression: Expression) -> list[Column]:

@@ -19,13 +19,10 @@ are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
-from hush.core import HushError
 from hush.query.answers.tree import Composed
 from hush.query.errors import QuestionError
 from hush.query.expressions import Column
@@ -39,46 +36,44 @@ from hush.query.sql.answers import asked
 from hush.query.sql.dialects import intervals, translated, within_units
 from hush.query.sql.from_clause import derived, without_pivots
 from hush.query.sql.joins import with_plain_joins
-from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, unqualified
+from hush.query.sql.names import NO_PARTS, Context, Subqueries, named_source, without_qualifiers
 from hush.query.sql.select import MAX_OUTPUTS, answers_of, is_finished
-from hush.query.sql.text import DEFAULT, DIALECTS, read_query
+from hush.query.sql.text import DEFAULT, DIALECTS, read_query, refusals
 
 __all__ = ["parse", "parse_rows", "resolve"]
 
 
 def parse(text: str, schema: Schema, parameters: Parameters = (), dialect: str = DEFAULT) -> Question | Composed:
     """Return the question that SQL text asks of a data set; ``parameters`` are the values of ``?`` or ``$name``."""
-    if str(dialect).lower() not in DIALECTS:
+    if (name := str(dialect).lower()) not in DIALECTS:
         raise QuestionError(f"There is no dialect {str(dialect)[:40]!r}.", f"There are {', '.join(DIALECTS)}.")
-    dialect = str(dialect).lower()
-    with _refusals(text):
-        tree: exp.Expr = read_query(text, dialect)
-        if dialect != DEFAULT:
-            tree = translated(tree, dialect)
-        return resolve(tree, schema, parameters, text, dialect)
+    with refusals(text):
+        tree = read_query(text, name)
+        return resolve(tree if name == DEFAULT else translated(tree, name), schema, parameters, text, name)
 
 
+@refusals()
 def resolve(
     tree: exp.Expr, schema: Schema, parameters: Parameters = (), text: str = "", dialect: str = DEFAULT
 ) -> Question | Composed:
-    """Return the question that a tree asks."""
+    """Return the question that a tree asks; the tree is changed."""
     context = Context(schema=schema, binder=Binder(parameters), subqueries=_subqueries, dialect=dialect)
-    with _refusals():
-        ends: tuple[tuple[str, str], ...] = ()
-        classes = set(map(type, tree.walk()))
-        # each rewriting runs only where its node occurs; most questions have none of them
-        if exp.Pivot in classes:
-            tree = without_pivots(tree)
-        if any(has(node, "db") for node in tree.find_all(exp.Column, exp.Table)):
-            tree = unqualified(tree, schema)
-        if exp.Join in classes:
-            tree = with_plain_joins(tree, schema)
-        if exp.Anonymous in classes:
-            tree, ends = intervals(within_units(tree, schema.unit))
-        answers = answers_of(tree, context, NO_PARTS)
-        if context.parts:
-            _check_unused_parts(context)
-        question = asked(answers, context)
+    ends: tuple[tuple[str, str], ...] = ()
+    classes = set(map(type, tree.walk()))
+    # each rewriting runs only where its node occurs; most questions have none of them
+    if exp.Pivot in classes:
+        without_pivots(tree)
+    if any(has(node, "db") for node in tree.find_all(exp.Column, exp.Table)):
+        without_qualifiers(tree, schema)
+    if exp.Join in classes:
+        with_plain_joins(tree, schema)
+    if exp.Anonymous in classes:
+        within_units(tree, schema.unit)
+        ends = intervals(tree)
+    answers = answers_of(tree, context, NO_PARTS)
+    if context.parts:
+        _check_unused_parts(context)
+    question = asked(answers, context)
     return replace(question, intervals=ends, text=text + context.binder.written())
 
 
@@ -96,8 +91,10 @@ def parse_rows(text: str, schema: Schema, parameters: Parameters = ()) -> RowQue
     ['city']
     """
     context = Context(schema=schema, binder=Binder(parameters), subqueries=_subqueries)
-    with _refusals(text):
-        tree = with_plain_joins(unqualified(read_query(text), schema), schema)
+    with refusals(text):
+        tree = read_query(text)
+        without_qualifiers(tree, schema)
+        with_plain_joins(tree, schema)
         table = derived(tree, context, NO_PARTS)
         _check_unused_parts(context)
         if context.awaited:
@@ -138,23 +135,3 @@ def _check_unused_parts(context: Context) -> None:
                 answers_of(part.query, trial, part.parts)
             else:
                 named_source(derived(part.query, trial, part.parts).names, "WITH", part.columns)
-
-
-@contextlib.contextmanager
-def _refusals(text: str | None = None) -> Iterator[None]:
-    """Refuse a tree of an unknown shape like anything that is not understood. The tests check that none is known.
-
-    A refusal that has a place gets the text in which it is counted.
-    """
-    try:
-        yield
-    except QuestionError as error:
-        if text is not None and error.place is not None and not error.text:
-            error.text = text
-        raise
-    except HushError:
-        raise
-    except RecursionError:
-        raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise QuestionError("The question could not be understood.") from error

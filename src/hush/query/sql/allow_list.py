@@ -158,7 +158,7 @@ def refuse(node: object) -> QuestionError:
         return QuestionError(f"{name} is not supported here: {shown(node)}.", _SEE)
     name = called(node)
     spelled_right = any(spelling in exp.FUNCTION_BY_NAME for spelling in (name.upper(), node.sql_name()))
-    hint = nearest(name) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
+    hint = NEAREST.get(name.upper()) or (_SEE if spelled_right else did_you_mean(name, OFFERED, otherwise=_SEE))
     return QuestionError(f"There is no function {name} here.", hint)
 
 
@@ -202,8 +202,7 @@ def is_star(node: exp.Expr) -> bool:
 
 def column_name(node: object) -> tuple[str, str | None] | None:
     """Return the name of a column and the table before it; None for any other node."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest() if isinstance(node, exp.Paren) else node
     if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
         return None
     table = node.args.get("table")
@@ -219,15 +218,13 @@ def place(node: exp.Expr) -> tuple[int, int] | None:
 # Functions
 
 # syntax that looks like a function and has a reader of its own
-_OFFERED = {"CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "DECODE", "EXTRACT", "IF"}
-_named: Any
-for _named in (*FUNCTIONS.values(), *REWRITES, *AGGREGATES):
-    _OFFERED.update(_named.names)
-OFFERED = tuple(sorted(_OFFERED))
+_SYNTAX = ("CASE", "CAST", "DATE_PART", "DAYS_BETWEEN", "DECODE", "EXTRACT", "IF")
+_RECORDS: tuple[Any, ...] = (*FUNCTIONS.values(), *REWRITES, *AGGREGATES)
+OFFERED = tuple(sorted({*_SYNTAX, *(name for record in _RECORDS for name in record.names)}))
 """All names that can be called, for "did you mean" and for the documentation."""
 
 _SEE = "See docs/sql.md for everything that can be asked."
-_NEAREST: dict[str, str] = {}
+NEAREST: dict[str, str] = {}
 """The nearest supported form of some unsupported functions."""
 for _names, _form in {
     "NOW TODAY CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIME LOCALTIMESTAMP GETDATE SYSDATE": "What depends on "
@@ -253,9 +250,4 @@ for _names, _form in {
     "AVERAGE": "Use AVG(x).",
     "COVAR": "Use COVAR_SAMP(x, y) or COVAR_POP(x, y).",
 }.items():
-    _NEAREST |= dict.fromkeys(_names.split(), _form)
-
-
-def nearest(name: str) -> str:
-    """Return the nearest supported form of a function, or nothing."""
-    return _NEAREST.get(name.upper(), "")
+    NEAREST |= dict.fromkeys(_names.split(), _form)

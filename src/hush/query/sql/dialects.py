@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -136,9 +136,8 @@ def _unit(node: exp.Expr) -> str:
     return "" if unit is None else str(unit.this).upper()
 
 
-def _any_null(parts: Iterable[exp.Expr], *, negated: bool = False) -> exp.Expr:
-    tests: list[exp.Expr] = [exp.Is(this=part.copy(), expression=exp.Null(), negate=negated) for part in parts]
-    return reduce(lambda left, right: (exp.And if negated else exp.Or)(this=left, expression=right), tests)
+def _any_null(parts: Iterable[exp.Expr]) -> exp.Expr:
+    return exp.or_(*(part.is_(exp.null()) for part in parts))
 
 
 def _is_null(node: exp.Expr) -> exp.Expr | None:
@@ -171,30 +170,27 @@ def _without_null(node: exp.Expr) -> exp.Expr | None:
     values = node.this.expressions if isinstance(node.this, exp.Distinct) else ()
     if len(values) < 2:
         return None
-    return exp.Filter(this=node.copy(), expression=exp.Where(this=_any_null(values, negated=True)))
+    present = exp.and_(*(exp.Is(this=value.copy(), expression=exp.Null(), negate=True) for value in values))
+    return exp.Filter(this=node.copy(), expression=exp.Where(this=present))
 
 
-def _from_one(node: exp.Expr) -> _Outcome:
-    """Let a start of 0 mean the first character; refuse one that counts from the end."""
-    start = _whole(node.args.get("start"), 1)
-    if start < 0:
-        return "a start before the first character counts from the end"
-    if start > 0:
-        return None
-    node.set("start", exp.Literal.number(1))
-    return node
+def _from_one(node: exp.Expr, *, counts: bool) -> _Outcome:
+    """Let a substring start at the first character, if it would start before it.
 
-
-def _before_first(node: exp.Expr) -> _Outcome:
-    """Let places before the first character count, as the standard has it: SUBSTRING('abc', 0, 2) is 'a'."""
+    In the standard, places before the first character count: SUBSTRING('abc', 0, 2) is 'a'. Elsewhere 0 is the first
+    character, and a negative start counts from the end.
+    """
     start, length = _whole(node.args.get("start"), 1), node.args.get("length")
     if start > 0:
         return None
-    size = _whole(length, -1)
-    if length is not None and size < 0:
-        return "a length that is not constant counts from before the first character"
+    if not counts and start < 0:
+        return "a start before the first character counts from the end"
+    if counts and length is not None:
+        size = _whole(length, -1)
+        if size < 0:
+            return "a length that is not constant counts from before the first character"
+        node.set("length", exp.Literal.number(max(0, start + size - 1)))
     node.set("start", exp.Literal.number(1))
-    node.set("length", None if length is None else exp.Literal.number(max(0, start + size - 1)))
     return node
 
 
@@ -339,8 +335,8 @@ DIFFERENCES: tuple[tuple[str, str, _Rule], ...] = (
     ("Contains", "tsql", "it searches a full-text index"),
     ("Contains", "bigquery", "it goes without regard to case, and normalizes"),
     ("Length", "tsql", "LEN leaves blanks at the end out"),
-    ("Substring", "bigquery snowflake spark", _from_one),
-    ("Substring", "postgres tsql", _before_first),
+    ("Substring", "bigquery snowflake spark", partial(_from_one, counts=False)),
+    ("Substring", "postgres tsql", partial(_from_one, counts=True)),
     ("StrPosition", _OTHERS, lambda node: "it searches from a place on" if has(node, "position") else None),
     ("Trim", "bigquery", lambda node: None if has(node, "expression") else _WHITE_SPACE),
     ("Trim", _OTHERS, _blanks),
@@ -618,17 +614,14 @@ def privacy_options(text: str) -> PrivacyOptions:
     said: dict[str, exp.Expr] = {}
     for option in clauses[0].expressions:
         name = option.this.name.lower() if isinstance(option, exp.EQ) else shown(option)
-        if name not in {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "kappa"}:
-            raise QuestionError(f"The privacy option {name} is not known.", "Leave it out.")
         name = "max_groups_contributed" if name == "kappa" else name  # two names of one option
+        if name not in {"epsilon", "delta", "max_groups_contributed", "privacy_unit_column"}:
+            raise QuestionError(f"The privacy option {name} is not known.", "Leave it out.")
         if name in said:
             raise QuestionError(f"The privacy option {name} is given twice.", "Say it once.")
         said[name] = option.expression
-    numbers = {
-        name: exact(shown(value), name)
-        for name, value in said.items()
-        if name != "privacy_unit_column" and not isinstance(value, exp.Null)
-    }
+    unit = said.pop("privacy_unit_column", None)
+    numbers = {name: exact(shown(value), name) for name, value in said.items() if not isinstance(value, exp.Null)}
     groups = numbers.get("max_groups_contributed")
     if groups is not None and groups.denominator != 1:
         raise QuestionError(f"max_groups_contributed is a whole number; got {shown(said['max_groups_contributed'])}.")
@@ -636,20 +629,20 @@ def privacy_options(text: str) -> PrivacyOptions:
         epsilon=numbers.get("epsilon"),
         delta=numbers.get("delta"),
         max_groups=None if groups is None else int(groups),
-        unit=said["privacy_unit_column"].name if "privacy_unit_column" in said else None,
+        unit=None if unit is None else unit.name,
     )
 
 
-def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
-    """Return a question with contribution bounds per group, rewritten to aggregate each unit first and CLIP that."""
+def within_units(tree: exp.Expr, unit: str | None) -> None:
+    """Rewrite a question with contribution bounds per group to aggregate each unit first and CLIP that."""
     marked = [node for node in tree.find_all(exp.Anonymous) if str(node.this).upper() == PER_UNIT]
     if not marked:
-        return tree
+        return
     if not isinstance(tree, exp.Select):
         raise QuestionError("contribution_bounds_per_group stands in the outermost SELECT alone.", "Use CLIP.")
     if unit is None:
         raise QuestionError("Every row is a unit here, which has one row in a group.", "Use CLIP(x, low, high).")
-    aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
+    aliases = _aliases(tree)
     keys: list[exp.Expr] = []
     for node in tree.args["group"].expressions if has(tree, "group") else ():
         key = node
@@ -657,11 +650,11 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
             key = tree.expressions[int(node.name) - 1].unalias()
         elif isinstance(node, exp.Column) and not has(node, "table"):
             key = aliases.get(node.name.casefold(), node)
-        keys.append(key)
-    inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{at}") for at, key in enumerate(keys)))
+        keys.append(key.copy())
+    inner = exp.select(exp.column(unit).as_("unit_"), *(key.as_(f"key_{number}") for number, key in enumerate(keys)))
     inner = inner.group_by(exp.column(unit), *keys)
     for name in ("from_", "joins", "where"):
-        inner.set(name, tree.args.get(name))
+        inner.set(name, tree.args.pop(name, None))
 
     def bounded(node: exp.Expr) -> exp.Expr:
         if node in keys:
@@ -680,27 +673,29 @@ def within_units(tree: exp.Expr, unit: str | None) -> exp.Expr:
         clipped = exp.Anonymous(this="CLIP", expressions=[exp.column(name), low.copy(), high.copy()])
         return exp.Avg(this=clipped) if isinstance(node, exp.Avg) else exp.Sum(this=clipped)
 
-    outer = tree.copy()
-    for number, item in enumerate(list(outer.expressions), start=1):
+    for number, item in enumerate(list(tree.expressions), start=1):
         label = item.alias_or_name or f"column_{number}"
         item.replace(exp.alias_(item.unalias().transform(bounded), label))
     for name in ("having", "order"):
-        if has(outer, name):
-            outer.set(name, outer.args[name].transform(bounded))
-    for name in ("joins", "where", "group"):
-        outer.set(name, None)
-    outer.set("from_", exp.From(this=inner.subquery("units_")))
-    return outer.group_by(*(exp.column(f"key_{at}") for at in range(len(keys))))
+        if has(tree, name):
+            tree.set(name, tree.args[name].transform(bounded))
+    tree.set("group", None)
+    tree.set("from_", exp.From(this=inner.subquery("units_")))
+    tree.group_by(*(exp.column(f"key_{number}") for number in range(len(keys))), copy=False)
 
 
-def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
-    """Return a question in which DP_INTERVAL_LOW(x) is x, and which results are ends of error bars."""
+def _aliases(select: exp.Select) -> dict[str, exp.Expr]:
+    """Return the results of a SELECT that have a name of their own."""
+    return {item.alias.casefold(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+
+
+def intervals(tree: exp.Expr) -> tuple[tuple[str, str], ...]:
+    """Return the results that are ends of error bars: DP_INTERVAL_LOW(x), which becomes x."""
     if not isinstance(tree, exp.Select):
-        return tree, ()
-    aliases = {item.alias.casefold(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
-    items, ends = [], []
-    for item in tree.expressions:
-        node = item.this if isinstance(item, exp.Alias) else item
+        return ()
+    aliases, ends = _aliases(tree), []
+    for item in list(tree.expressions):
+        node = item.unalias()
         if isinstance(node, exp.Anonymous) and str(node.this).upper() in INTERVALS:
             end = INTERVALS[str(node.this).upper()]
             if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
@@ -710,11 +705,5 @@ def intervals(tree: exp.Expr) -> tuple[exp.Expr, tuple[tuple[str, str], ...]]:
                 raise QuestionError(f"There is no result '{name}' for {shown(node)}.", f"Name it: … AS {name}.")
             label = item.alias if isinstance(item, exp.Alias) else f"{name}_{end}"
             ends.append((label, end))
-            items.append(exp.alias_(aliases[name.casefold()].copy(), label))
-        else:
-            items.append(item)
-    if not ends:
-        return tree, ()
-    plain = tree.copy()
-    plain.set("expressions", items)
-    return plain, tuple(ends)
+            item.replace(exp.alias_(aliases[name.casefold()].copy(), label))
+    return tuple(ends)

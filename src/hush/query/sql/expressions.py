@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from types import MappingProxyType
 
 from sqlglot import exp
 from sqlglot.parsers.duckdb import DuckDBParser
@@ -201,6 +202,9 @@ class Converter(ABC):
     context: Context
     noisy = False
     """Whether expressions are over noisy answers."""
+    aliases: Mapping[str, exp.Expr] = MappingProxyType({})
+    """Results that may be called by their names."""
+    aliases_first = False
 
     def convert(self, node: object) -> Expression:
         """Return our expression for a node; a refusal gets the place of the innermost node that it is about."""
@@ -236,6 +240,14 @@ class Converter(ABC):
     @abstractmethod
     def column(self, node: exp.Column) -> Expression:
         """Return the expression that a column name means."""
+
+    def result_called(self, name: str) -> Expression:
+        """Return the result of a name; inside it names are columns, for an alias cannot name itself."""
+        aliases, self.aliases = self.aliases, MappingProxyType({})
+        try:
+            return self.convert(aliases[name])
+        finally:
+            self.aliases = aliases
 
     def aggregate(self, node: exp.Expr) -> Expression:
         """Return an aggregate, where one may stand."""
@@ -286,9 +298,6 @@ class Rows(Converter):
         self.context = context
         self.scope = scope
         self.types = columns(scope.relation) if types is None else types
-        self.aliases: dict[str, exp.Expr] = {}
-        """Results that may be called by their names."""
-        self.aliases_first = False
         self._converted: dict[int, tuple[object, Expression]] = {}
 
     def convert(self, node: object) -> Expression:
@@ -310,14 +319,9 @@ class Rows(Converter):
     def column(self, node: exp.Column) -> Expression:
         """Return a column of the relation, or the result of that name; the unit cannot be had."""
         name, qualifier = identifier(node.this), node.args.get("table")
-        alias = self.aliases.get(name.casefold()) if qualifier is None else None
-        if alias is not None and (self.aliases_first or self.scope.find(name) is None):
-            # inside an alias, names are columns: an alias cannot name itself
-            aliases, self.aliases = self.aliases, {}
-            try:
-                return self.convert(alias)
-            finally:
-                self.aliases = aliases
+        is_alias = qualifier is None and name.casefold() in self.aliases
+        if is_alias and (self.aliases_first or self.scope.find(name) is None):
+            return self.result_called(name.casefold())
         quoted = bool(node.this.args.get("quoted"))
         if quoted and qualifier is None:  # meant as a text, where a value is expected, and no column is similar
             parent = node.parent
@@ -534,16 +538,15 @@ def _equal(to: Converter, node: exp.Expr) -> Expression:
     return call(op, first, second)
 
 
-def _row_values(node: object) -> list[exp.Expr]:
-    while isinstance(node, exp.Paren):
-        node = node.this
+def _row_values(node: exp.Expr) -> list[exp.Expr]:
+    node = node.unnest()
     if not isinstance(node, exp.Tuple):
         raise QuestionError(f"A row of values is needed; got {shown(node)}.", "Write (a, b) IN ((1, 2), (3, 4)).")
     only(node, "expressions")
     return list(node.expressions)
 
 
-def _same_rows(values: list[Expression], to: Converter, node: object) -> Expression:
+def _same_rows(values: list[Expression], to: Converter, node: exp.Expr) -> Expression:
     others = [to.convert(value) for value in _row_values(node)]
     if len(others) != len(values) or not values:
         raise QuestionError(f"A row of {len(values)} values is compared with one of {len(others)}.")

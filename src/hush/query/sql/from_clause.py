@@ -7,8 +7,9 @@ rows belong to no unit, and joining them is joining a public table.
 is a column for each listed value, and a group for each combination of the columns that PIVOT does not name.
 
 >>> from sqlglot import parse_one
->>> text = "SELECT * FROM (SELECT city, sex FROM visits) PIVOT (COUNT(*) FOR sex IN ('f'))"
->>> without_pivots(parse_one(text, read="duckdb")).args["from_"].this.this.sql("duckdb")
+>>> tree = parse_one("SELECT * FROM (SELECT city, sex FROM visits) PIVOT (COUNT(*) FOR sex IN ('f'))", read="duckdb")
+>>> without_pivots(tree)
+>>> tree.args["from_"].this.this.sql("duckdb")
 "SELECT city, COUNT(*) FILTER(WHERE sex = 'f') AS f FROM (SELECT city, sex FROM visits) AS _pivoted GROUP BY city"
 """
 
@@ -370,8 +371,7 @@ def expanded(select: exp.Select, scope: Scope) -> list[Projection]:
                 joined_already = table is None and key in source.merged
                 if again or joined_already or key in source.hidden or isinstance(binding, Partner):
                     continue
-                qualifier = exp.to_identifier(None if merged else source.alias, quoted=True)
-                column: exp.Expr = exp.column(exp.to_identifier(name, quoted=True), table=qualifier)
+                column: exp.Expr = exp.column(name, table=None if merged else source.alias, quoted=True)
                 if key in taken:
                     numbered = (f"{name}_{number}" for number in range(1, 10**6))
                     unique = next(other for other in numbered if other.casefold() not in taken)
@@ -586,9 +586,8 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
 # PIVOT
 
 
-def without_pivots(tree: exp.Expr) -> exp.Expr:
-    """Return a tree in which every PIVOT of a subquery is a SELECT with GROUP BY; refuse others."""
-    tree = tree.copy()
+def without_pivots(tree: exp.Expr) -> None:
+    """Replace every PIVOT of a subquery in a tree by a SELECT with GROUP BY; refuse others."""
     for pivot in list(tree.find_all(exp.Pivot)):
         source, fields = pivot.parent, pivot.args.get("fields") or []
         if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select) or source.this.is_star:
@@ -603,16 +602,11 @@ def without_pivots(tree: exp.Expr) -> exp.Expr:
             raise refuse(pivot)
         used = {column.name.casefold() for node in (field.this, *aggregates) for column in node.find_all(exp.Column)}
         keys = [exp.column(name) for name in select.named_selects if name.casefold() not in used]
-        conditions = [exp.EQ(this=field.this.copy(), expression=value.copy()) for value in values]
         cells = [
-            exp.Filter(this=aggregate.copy(), expression=exp.Where(this=condition.copy()))
-            for condition in conditions
+            exp.Filter(this=aggregate.copy(), expression=exp.Where(this=field.this.eq(value)))
+            for value in values
             for aggregate in aggregates
         ]
         results = [exp.alias_(cell, name.copy()) for cell, name in zip(cells, names, strict=True)]
-        inner = exp.Subquery(this=select.copy(), alias=exp.TableAlias(this=exp.to_identifier("_pivoted")))
-        grouped = exp.Select(expressions=[*keys, *results], from_=exp.From(this=inner))
-        if keys:
-            grouped.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        grouped = exp.select(*keys, *results).from_(select.subquery("_pivoted")).group_by(*keys)
         source.replace(exp.Subquery(this=grouped, alias=pivot.args.get("alias") or source.args.get("alias")))
-    return tree

@@ -39,8 +39,7 @@ from hush.query.relations import (
     columns,
     exact_type,
 )
-from hush.query.sql.allow_list import ARGUMENT, called, has, identifier, nearest, only, refuse, shown
-from hush.query.sql.dialects import meaning_by_type
+from hush.query.sql.allow_list import ARGUMENT, NEAREST, called, has, identifier, only, refuse, shown
 from hush.query.sql.expressions import (
     QUANTILES,
     Converter,
@@ -51,7 +50,7 @@ from hush.query.sql.expressions import (
     rewritten_aggregate,
 )
 from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
-from hush.query.sql.windows import Windows
+from hush.query.sql.windows import Windows, ordered_by
 from hush.query.types import Kind, Type
 
 MAX_SETS = 64
@@ -151,7 +150,7 @@ def grouping_sets(select: exp.Select, items: Sequence[Projection], rows: Rows) -
     only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
     if has(group, "all"):  # every result that is not an aggregate; a constant has no groups
         nodes = [item.node for item in items if not has_aggregate(item.node)]
-        return [[node for node in nodes if any(isinstance(child, exp.Column) for child in node.walk())]]
+        return [[node for node in nodes if node.find(exp.Column)]]
     elements = list(group.expressions)
     for slot in ("rollup", "cube", "grouping_sets"):
         elements += group.args.get(slot) or ()
@@ -231,17 +230,14 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
         condition = rows.condition(node.expression.this)
         inner = read_aggregate(node.this, rows.knowing(condition, holds=True))
         return replace(inner, where=condition if inner.where is None else all_of([condition, inner.where]))
-    if isinstance(node, exp.WithinGroup):
-        return _within_group(node, rows)
     if isinstance(node, exp.Count):
         return _count(node, rows)
-    if isinstance(node, QUANTILES):
-        only(node, "this", "expression", "quantile")
-        return _quantile(node, node.args.get("quantile") or node.args.get("expression"), rows, node.this)
+    if isinstance(node, (exp.WithinGroup, *QUANTILES)):
+        return _quantile(node, rows)
     record = record_of(node)
     if record is None or record.kind is None:
         listed = sorted(each.names[0] for each in AGGREGATES if each.names and each.kind is not None)
-        hint = nearest(called(node)) or f"There are {', '.join(listed)}."
+        hint = NEAREST.get(called(node).upper()) or f"There are {', '.join(listed)}."
         raise QuestionError(f"There is no aggregate {called(node)} here.", hint)
     kind, argument = record.kind, node.args.get("this")
     if kind in _OF_DISTINCT and isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
@@ -257,24 +253,20 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
 def _count(node: exp.Count, rows: Rows) -> Aggregate:
     only(node, "this", "expressions", "big_int")
     argument = node.args.get("this")
-    if argument is None or isinstance(argument, exp.Star):
-        if isinstance(argument, exp.Star):
-            only(argument)
-        if node.expressions:
-            raise refuse(node.expressions[0])
-        return _untyped(kind=_K.COUNT)
     if node.expressions:
         raise QuestionError("COUNT takes one argument; got several.", "Count rows of values: COUNT(DISTINCT (a, b)).")
+    if argument is None or isinstance(argument, exp.Star):
+        only(argument or node, "big_int")
+        return _untyped(kind=_K.COUNT)
     distinct = isinstance(argument, exp.Distinct)
     if distinct:
         only(argument, "expressions")
         values = argument.expressions
         argument = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
-    if rows.unit(argument):  # rows without a unit were dropped, so every row has one
-        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT)
     where = rows.present(argument) or _unit_where(argument, rows)
     if where is not None:
-        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT, where=where)
+        always = rows.unit(argument)  # rows without a unit were dropped, so every row has one
+        return _untyped(kind=_K.COUNT_UNITS if distinct else _K.COUNT, where=None if always else where)
     if distinct and isinstance(argument, exp.Tuple):
         only(argument, "expressions")
         texts: list[Expression] = []  # each value with its length before it; NULL is a value in a row of values
@@ -292,53 +284,45 @@ def _count(node: exp.Count, rows: Rows) -> Aggregate:
 
 def _unit_where(node: exp.Expr, rows: Rows) -> Expression | None:
     """Return the condition under which ``CASE WHEN c THEN unit END`` is not NULL; None for other expressions."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if isinstance(node, exp.If):
         branches, default = [node], node.args.get("false")
         only(node, "this", "true", "false")
-    elif isinstance(node, exp.Case) and node.args.get("this") is None:
+    elif isinstance(node, exp.Case) and not has(node, "this"):
         branches, default = node.args["ifs"], node.args.get("default")
         only(node, "ifs", "default")
     else:
         return None
-    outcomes = [*(branch.args["true"] for branch in branches), *([] if default is None else [default])]
+    outcomes = [*(branch.args["true"] for branch in branches), default or exp.Null()]
     units = [rows.present(outcome) for outcome in outcomes]
     if not any(units):
         return None
     if not all(unit or isinstance(outcome, exp.Null) for unit, outcome in zip(units, outcomes, strict=True)):
         raise QuestionError(f"{shown(node)} is sometimes the unit and sometimes not.", "Write NULL, or leave ELSE out.")
     conditions = [rows.condition(branch.this) for branch in branches]
-    if len(conditions) == 1 and units == [constant(True)]:
+    if len(conditions) == 1 and units[0] == constant(True) and default is None:
         return conditions[0]
-    if default is None:
-        units.append(None)
-    present = [unit or constant(False) for unit in units]
-    arguments = [argument for pair in zip(conditions, present[:-1], strict=True) for argument in pair]
-    return call(Op.CASE, *arguments, present[-1])
+    *present, otherwise = (unit or constant(False) for unit in units)
+    return call(Op.CASE, *chain(*zip(conditions, present, strict=True)), otherwise)
 
 
-def _within_group(node: exp.WithinGroup, rows: Rows) -> Aggregate:
-    only(node, "this", "expression")
-    order, inner = node.expression, node.this
-    if not isinstance(order, exp.Order) or len(order.expressions) != 1:
-        raise refuse(node)
-    only(order, "expressions")
-    ordered = order.expressions[0]
-    only(ordered, "this", "desc", "nulls_first")
-    if isinstance(inner, exp.Mode):
-        only(inner)
-        return _untyped(kind=_K.MODE, arguments=(rows.convert(ordered.this),))
-    if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc)):
-        raise refuse(node)
-    only(inner, "this")
-    quantile = _quantile(node, inner.this, rows, ordered.this)
-    if ordered.args.get("desc") and quantile.fraction is not None:
-        return replace(quantile, fraction=1 - quantile.fraction)
-    return quantile
-
-
-def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: exp.Expr) -> Aggregate:
+def _quantile(node: exp.Expr, rows: Rows) -> Aggregate:
+    """Return QUANTILE(x, 0.9), PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x), or MODE() WITHIN GROUP (ORDER BY x)."""
+    descending = False
+    if isinstance(node, exp.WithinGroup):
+        only(node, "this", "expression")
+        inner, order = node.this, ordered_by(node.expression)
+        if not isinstance(inner, exp.Mode | exp.PercentileCont | exp.PercentileDisc) or len(order) != 1:
+            raise refuse(node)
+        argument, descending = order[0].this, bool(order[0].args.get("desc"))
+        if isinstance(inner, exp.Mode):
+            only(inner)
+            return _untyped(kind=_K.MODE, arguments=(rows.convert(argument),))
+        only(inner, "this")
+        fraction = inner.this
+    else:
+        only(node, "this", "expression", "quantile")
+        argument, fraction = node.this, node.args.get("quantile") or node.args.get("expression")
     if isinstance(fraction, exp.Array):
         raise QuestionError(
             f"A list of quantiles is a result by itself; got {shown(node)}.",
@@ -350,7 +334,8 @@ def _quantile(node: exp.Expr, fraction: exp.Expr | None, rows: Rows, argument: e
             f"A quantile needs a constant between 0 and 1, without these; got {shown(node)}.",
             "Write QUANTILE(x, 0.9), MIN(x) or MAX(x).",
         )
-    return _untyped(kind=_K.QUANTILE, arguments=(rows.convert(argument),), fraction=value.value)
+    share = 1 - value.value if descending else value.value
+    return _untyped(kind=_K.QUANTILE, arguments=(rows.convert(argument),), fraction=share)
 
 
 def typed_aggregate(aggregate: Aggregate, node: exp.Expr) -> Aggregate:
@@ -445,15 +430,13 @@ def _check_candidates(argument: Expression, node: exp.Expr) -> None:
 class Grouped(Converter):
     """Expressions over keys and aggregates; a subclass has the expression for an aggregate."""
 
-    def __init__(self, rows: Rows, keys: Sequence[Named]) -> None:
+    def __init__(self, rows: Rows, keys: Sequence[Named], columns: Sequence[Column]) -> None:
         self.context = rows.context
         self.rows = rows
         self.named_keys = tuple(keys)
         self.keys = list(dict(keys).values())
-        self.columns = [Column(name, key.type) for name, key in keys]
+        self.columns = list(columns)
         """The column of each key."""
-        self.aliases: dict[str, exp.Expr] = {}
-        self.aliases_first = False
         self.windows: Windows | None = None
         """The window functions and subqueries over answers, where they may stand."""
         self.results: dict[str, exp.Expr] = {}
@@ -466,12 +449,8 @@ class Grouped(Converter):
         if self.windows is not None and isinstance(node, exp.Subquery):
             return self.windows.value(node)
         if isinstance(node, exp.Expr) and not isinstance(node, (exp.Literal, exp.Placeholder)):
-            alias = None
-            if self.aliases and isinstance(node, exp.Column) and not has(node, "table"):
-                alias = self.aliases.get(identifier(node.this).casefold())
-            if alias is not None and self.aliases_first:
-                return self._result(node, alias)
-            if self.keys and not has_aggregate(node):
+            alias_first = self.aliases_first and isinstance(node, exp.Column) and self._alias(node) is not None
+            if self.keys and not alias_first and not has_aggregate(node):
                 try:
                     expression = self.rows.convert(node)
                 except QuestionError:
@@ -481,20 +460,17 @@ class Grouped(Converter):
                         return self.columns[self.keys.index(expression)]
                     if not columns_in(expression):
                         return expression
-            if alias is not None:
-                return self._result(node, alias)
         return super().convert(node)
 
-    def _result(self, node: exp.Expr, alias: exp.Expr) -> Expression:
-        """Return the result that a name means; no names of results stand inside it."""
-        aliases, self.aliases = self.aliases, {}
-        try:
-            return meaning_by_type(node, self.convert(alias), self.context.dialect)
-        finally:
-            self.aliases = aliases
+    def _alias(self, node: exp.Column) -> str | None:
+        """Return the key of the result that a name calls; None if there is none."""
+        key = node.name.casefold()
+        return key if key in self.aliases and not has(node, "table") else None
 
     def column(self, node: exp.Column) -> Expression:
-        """Return an earlier result; refuse a column that is neither a key nor inside an aggregate."""
+        """Return a result by its name; refuse a column that is neither a key nor inside an aggregate."""
+        if (key := self._alias(node)) is not None:
+            return self.result_called(key)
         qualifier = node.args.get("table")
         name = identifier(node.this)
         alias = None if qualifier is None else identifier(qualifier)
@@ -526,7 +502,7 @@ class WithinUnit(Grouped):
     """
 
     def __init__(self, rows: Rows, keys: Sequence[Named], *, outside: bool = False) -> None:
-        super().__init__(rows, keys)
+        super().__init__(rows, keys, [Column(name, key.type) for name, key in keys])
         self.outside = outside
         self.empty = not keys and not rows.scope.private
         """Whether there may be no row to aggregate: of a public table without keys, for a unit has a row."""

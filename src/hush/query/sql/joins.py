@@ -440,18 +440,14 @@ _STRICT = (
 """Nodes that are NULL, or not counted, if one column is NULL."""
 
 
-def with_plain_joins(tree: exp.Expr, schema: Schema) -> exp.Expr:
-    """Return a tree with LEFT JOINs replaced by JOINs where the result is the same."""
-    if not any(_word(join, "side") == "LEFT" for join in tree.find_all(exp.Join)):
-        return tree
-    tree = tree.copy()
+def with_plain_joins(tree: exp.Expr, schema: Schema) -> None:
+    """Replace the LEFT JOINs of a tree by JOINs where the result is the same."""
     parts = {part.alias_or_name.casefold() for part in tree.find_all(exp.CTE)}
     tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
     for select in tree.find_all(exp.Select):
         joins = select.args.get("joins") or []
         if len(joins) == 1 and _ignores_unmatched(select, joins[0], tables):
             joins[0].set("side", None)
-    return tree
 
 
 def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Table]) -> bool:

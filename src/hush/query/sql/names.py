@@ -328,12 +328,11 @@ def qualifiers_of(node: exp.Expr) -> list[str]:
     return [identifier(node.args[slot]) for slot in ("catalog", "db") if has(node, slot)]
 
 
-def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
-    """Return a tree in which columns are named by their tables alone, without schema and catalogue.
+def without_qualifiers(tree: exp.Expr, schema: Schema) -> None:
+    """Name the columns of a tree by their tables alone, without schema and catalogue.
 
     A catalogue that is the same throughout, as in ``shop.public.orders``, is the database's name.
     """
-    tree = tree.copy()
     catalogued = [node for node in tree.find_all(exp.Column, exp.Table) if has(node, "catalog")]
     if len({identifier(node.args["catalog"]).casefold() for node in catalogued}) == 1:
         for node in catalogued:
@@ -343,4 +342,3 @@ def unqualified(tree: exp.Expr, schema: Schema) -> exp.Expr:
             check_qualifiers(schema, identifier(column.args["table"]), qualifiers, shown(column))
             column.set("db", None)
             column.set("catalog", None)
-    return tree

@@ -241,10 +241,9 @@ class _Released(Grouped):
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: Rows, windows: Windows) -> None:
         keys, self._sets = _keys(select, items, rows)
-        super().__init__(rows, keys)
+        super().__init__(rows, keys, [Column(rows.context.fresh(name), key.type) for name, key in keys])
         self.windows: Windows = windows
         self._aggregates: dict[Aggregate, Column] = {}
-        self.columns = [Column(self.context.fresh(name), key.type) for name, key in keys]
         self._grouping: list[str] = []
         """For each key the column that says whether a row lacks it; none where there is one list of keys."""
         if self._sets is not None:
@@ -307,19 +306,18 @@ def _keys(
     """Return the keys of GROUP BY, named after their results, and for each grouping set the places of its keys."""
     if not has(select, "group", "having") and not any(has_aggregate(item.node) for item in items):
         for item in items:
-            named = any(isinstance(child, exp.Column | exp.Anonymous) for child in item.node.walk())
-            if named and not isinstance(item.node, exp.Query):
+            if item.node.find(exp.Column, exp.Anonymous) and not isinstance(item.node, exp.Query):
                 rows.convert(item.node)  # a plainer reason, such as an unknown name, comes first
         raise _no_aggregate()
     sets = grouping_sets(select, items, rows)
     nodes = list({id(node): node for nodes in sets for node in nodes}.values())
-    results: list[tuple[str, Expression]] = []
+    results: dict[Expression, str] = {}
     for item in items if nodes else ():
         if not has_aggregate(item.node):
             with contextlib.suppress(QuestionError):  # said when the results are resolved
-                results.append((item.name, rows.convert(item.node)))
-    keys: list[Named] = []
-    names: set[str] = set()
+                results.setdefault(rows.convert(item.node), item.name)
+    keys: dict[str, Expression] = {}
+    taken: set[str] = set()
     for node in nodes:
         unit = rows.unit(node)
         expression = None if unit else rows.convert(node)
@@ -335,21 +333,19 @@ def _keys(
             if len(nodes) > 1 and len(sets) == 1:
                 continue  # one value for all rows makes no groups
             raise QuestionError(f"GROUP BY {shown(node)} has one group, the same for all rows.", "Leave it out.")
-        if any(expression == key for _, key in keys):
-            continue
-        name = next((name for name, result in results if result == expression), "")
-        if not name:  # as the analyst wrote it: of a column its name, of anything else its text
+        if expression not in keys.values():
+            # without a result, as the analyst wrote it: of a column its name, of anything else its text
             is_column = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
-            name = identifier(node.this) if is_column else shown(node)
-        base, number = name, 2
-        while name.casefold() in names:
-            name, number = f"{base}_{number}", number + 1
-        names.add(name.casefold())
-        keys.append((name, expression))
+            written = results.get(expression) or (identifier(node.this) if is_column else shown(node))
+            name, number = written, 2
+            while name.casefold() in taken:
+                name, number = f"{written}_{number}", number + 1
+            taken.add(name.casefold())
+            keys[name] = expression
     if len(sets) == 1:
-        return keys, None
-    indices = {expression: index for index, (_, expression) in enumerate(keys)}
-    return keys, tuple(tuple(sorted({indices[rows.convert(node)] for node in nodes})) for nodes in sets)
+        return list(keys.items()), None
+    indices = {expression: index for index, expression in enumerate(keys.values())}
+    return list(keys.items()), tuple(tuple(sorted({indices[rows.convert(node)] for node in nodes})) for nodes in sets)
 
 
 # The names of a SELECT over answers: columns, or after GROUP BY keys and folds
@@ -379,7 +375,8 @@ class _Regrouping(Grouped):
 
     def __init__(self, select: exp.Select, items: Sequence[Projection], rows: _OverRows, windows: Windows) -> None:
         keys = dict.fromkeys(map(rows.convert, single_set(select, items, rows)))
-        super().__init__(rows, [(rows.context.fresh("key"), key) for key in keys])
+        columns = [Column(rows.context.fresh("key"), key.type) for key in keys]
+        super().__init__(rows, [(column.name, key) for column, key in zip(columns, keys, strict=True)], columns)
         self.windows = windows
         self._folds: dict[Window, str] = {}
 
@@ -510,7 +507,7 @@ def _public_rows(node: exp.Expr, context: Context, parts: Parts) -> exp.Expr:
         )
     names = [name for source in scope.sources for key, (name, _) in source.names.items() if key not in source.hidden]
     alias = exp.to_identifier(scope.sources[0].alias or "_public", quoted=True)
-    columns = [exp.column(exp.to_identifier(name, quoted=True), table=alias.copy()) for name in names]
+    columns = [exp.column(name, table=alias.copy(), quoted=True) for name in names]
     # a question needs a private table; with public keys alone it costs nothing (`at_price`)
     private = next(table.name for table in context.schema.tables.values() if not table.public)
     rows = exp.alias_(exp.Table(this=exp.to_identifier(private, quoted=True)), "_rows", table=True)
@@ -589,7 +586,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
     if has(query, "order", "limit", "offset"):
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)
-        items = [Projection(label, exp.column(exp.to_identifier(label, quoted=True)), named=True) for label in labels]
+        items = [Projection(label, exp.column(label, quoted=True), named=True) for label in labels]
         limit, offset = _rows_of(query.args.get("limit"), rows), _rows_of(query.args.get("offset"), rows)
         union.table = Sorted(source=union.table, order=_ordered(query, items, rows), limit=limit, offset=offset or 0)
     return union

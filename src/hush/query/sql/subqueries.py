@@ -65,7 +65,6 @@ class _Inner:
 
     scope: Scope
     condition: Condition
-    select: exp.Select
     tested: int
     """The number of equalities, at the end of the list, that come from IN."""
 
@@ -73,7 +72,6 @@ class _Inner:
 def partners(scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
     """Return the rows of a scope that have a partner in EXISTS or IN (SELECT …), or (``negated``) have none."""
     inner = _inner(scope, node, context)
-    _check_unit(scope, inner, node, context)
     if inner.scope.private:
         context.join_private()
     context.grow()
@@ -156,9 +154,7 @@ def _awaited(table: AnswerTable, unique: str, context: Context) -> Constants | N
 
 def _has_partner(rows: Rows, node: exp.Expr, inner: _Inner) -> Expression:
     """Return whether a row has a partner, from a LEFT JOIN with one row for each unit and key."""
-    context = rows.context
-    _check_unit(rows.scope, inner, node, context)
-    condition = inner.condition
+    context, condition = rows.context, inner.condition
     if condition.further:
         raise QuestionError(
             f"Beside OR, and inside CASE, a subquery is connected by equalities alone; got {shown(node)}.",
@@ -210,15 +206,15 @@ def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
         scope.relation = Join(left=scope.relation, right=cell, kind=JoinKind.INNER, on=())
         rows.types = {**columns(cell), **rows.types}
         return Column(*cell.columns[0])
-    inner = _inner(scope, node, context)
-    if len(inner.select.expressions) != 1:
+    select = node.unnest()
+    if len(select.expressions) != 1:
         raise QuestionError(f"A subquery that stands for a value has one result; got {shown(node)}.")
-    if not has_aggregate(inner.select.expressions[0]) or inner.select.args.get("group"):
+    if not has_aggregate(select.expressions[0]) or has(select, "group"):
         raise QuestionError(
             f"A subquery that stands for a value is one aggregate, such as SELECT MAX(x); got {shown(node)}.",
             "A table with one row for each key is joined: LEFT JOIN … ON key = key.",
         )
-    _check_unit(scope, inner, node, context)
+    inner = _inner(scope, node, context)
     if inner.condition.further:
         raise QuestionError(
             f"An aggregate is connected with the rows around it by equalities alone; got {shown(node)}.",
@@ -226,7 +222,7 @@ def _aggregate(rows: Rows, node: exp.Subquery) -> Expression:
         )
     keys = [(context.fresh("key"), _unique_key(*pair)) for pair in inner.condition.equalities]
     outside = WithinUnit(Rows(context, inner.scope), keys, outside=True)
-    result = outside.convert(projections(inner.select)[0].node)
+    result = outside.convert(select.expressions[0].unalias())
     _attach(rows, inner, outside.relation(inner.scope.relation), keys)
     return result
 
@@ -306,7 +302,9 @@ def _inner(scope: Scope, node: exp.Expr, context: Context) -> _Inner:
         else:
             results = [own_rows.unit(item.node) or own_rows.convert(item.node) for item in projections(query)]
         _equate_tested(connection, node.this, query, results, Rows(context, replace(scope, settled=True)))
-    return _Inner(inner, connection, query, len(connection.equalities) - correlated)
+    if inner.private and not (scope.private and connection.on_unit):
+        raise _of_other_units(scope, node, context)
+    return _Inner(inner, connection, len(connection.equalities) - correlated)
 
 
 def _equate_tested(
@@ -351,23 +349,19 @@ class _BothNames(Rows):
         return bool(owners(name, [self.scope]))
 
 
-def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -> None:
-    """Refuse a subquery over rows of other units, which would let one unit change the numbers of others.
+def _of_other_units(scope: Scope, node: exp.Expr, context: Context) -> QuestionError:
+    """Return the refusal of a subquery over rows of other units, which would let one unit change the numbers of others.
 
     So would one beside rows of a public table, which belong to no unit.
     """
-    if not inner.scope.private:
-        return
     unit = context.schema.unit
     if not scope.private:
-        raise QuestionError(
+        return QuestionError(
             f"Rows of a public table would be kept by what a private table holds: {shown(node)}.",
             "Count the private rows of each, and choose by the noisy number: SELECT key FROM (SELECT p.key, "
             "COUNT(v.x) AS n FROM public AS p LEFT JOIN private AS v ON v.key = p.key GROUP BY p.key) AS t WHERE n > "
             "0.5, or n < 0.5 for NOT.",
         )
-    if inner.condition.on_unit:
-        return
     own = unit or "unit"
     hint = f"Only rows of the same unit can be looked for, WHERE inner.{own} = outer.{own}: that is another question."
     if isinstance(node, exp.Subquery):
@@ -377,6 +371,6 @@ def _check_unit(scope: Scope, inner: _Inner, node: exp.Expr, context: Context) -
         )
     elif unit is None:
         hint = NO_WAY
-    raise QuestionError(
+    return QuestionError(
         f"A subquery over other units' rows would let one unit change what others count for; got {shown(node)}.", hint
     )

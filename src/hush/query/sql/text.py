@@ -21,6 +21,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from hush.core import HushError
 from hush.query.errors import QuestionError
 from hush.query.sql.allow_list import AROUND, DROPPED, INSTEAD, STATEMENTS, WRITTEN, called
 
@@ -43,6 +44,44 @@ _BOUNDING = {"contribution_bounds_per_row": "CLIP", "contribution_bounds_per_gro
 _NUMBERS = {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.PARAMETER}
 
 
+@contextlib.contextmanager
+def refusals(text: str = "") -> Iterator[None]:
+    """Refuse a text or a tree that makes the parser or a reader fail, and keep the parser's log quiet.
+
+    A tree of an unknown shape is refused like anything that is not understood. A refusal that has a place gets the text
+    in which it is counted.
+    """
+    logger = logging.getLogger("sqlglot")
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    except QuestionError as error:
+        if error.place is not None and not error.text:
+            error.text = text
+        raise
+    except (HushError, MemoryError):
+        raise
+    except ParseError as error:
+        details = error.errors[0] if error.errors else {}
+        where = f" at line {details['line']}, column {details['col']}" if details.get("line") else ""
+        near = f", near {details['highlight'][:40]!r}" if details.get("highlight") else ""
+        refusal = QuestionError(f"This is not SQL that can be read{where}{near}.")
+        if details.get("highlight"):
+            start, word = str(details.get("start_context") or ""), str(details["highlight"])
+            refusal.place = len(start), len(start) + len(word) - 1
+            refusal.text = f"{start}{word}{details.get('end_context') or ''}"
+        raise refusal from None
+    except TokenError:
+        raise QuestionError("This is not SQL that can be read: a quote or comment is not closed.") from None
+    except RecursionError:
+        raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
+    except Exception as error:
+        raise QuestionError("The question could not be understood.") from error
+    finally:
+        logger.disabled = disabled
+
+
+@refusals()
 def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     """Return the one query that a text consists of, as a dialect reads it."""
     if dialect == DEFAULT and isinstance(text, str) and "[" in text:
@@ -61,25 +100,17 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     node = statements[0]
     if not isinstance(node, exp.Query):
         raise QuestionError(f"{type(node).__name__} is not a question. {STATEMENTS}")
-    # x <> ALL (SELECT …) is NOT IN, x = ANY (SELECT …) is IN, and N'text' is a text
-    for unusual in _checked_nodes(node):
-        test, query = unusual.parent, unusual.this
-        if isinstance(unusual, exp.National):
-            unusual.replace(exp.Literal.string(str(query)))
-        elif isinstance(test, exp.NEQ if isinstance(unusual, exp.All) else exp.EQ) and test.expression is unusual:
-            query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
-            if isinstance(query, exp.Query):
-                plain: exp.Expr = exp.In(this=test.this, query=exp.Subquery(this=query))
-                test.replace(exp.Not(this=plain) if isinstance(unusual, exp.All) else plain)
+    _check_nodes(node)
     return node
 
 
+@refusals()
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
     trees = _parse(text, _checked_tokens(text, DEFAULT, first_parameter), DEFAULT)
     if len(trees) != 1 or trees[0] is None or isinstance(trees[0], (exp.Query, exp.DDL, exp.Command)):
         raise QuestionError(f"{text[:60]!r} is not one expression.", "Write for instance age >= ? or AVG(cost).")
-    _checked_nodes(trees[0])
+    _check_nodes(trees[0])
     return trees[0]
 
 
@@ -112,8 +143,7 @@ def _checked_tokens(text: object, dialect: str = DEFAULT, first_parameter: int =
         raise QuestionError(f"The question has {len(text):,} characters; the limit is {MAX_LENGTH:,}.")
     if re.search("[\x00\ud800-\udfff]", text):
         raise QuestionError("The question holds characters that are not text.")
-    with _parser_errors():
-        tokens = list(Dialect.get_or_raise(dialect).tokenize(text))
+    tokens = list(Dialect.get_or_raise(dialect).tokenize(text))
     if not tokens:
         raise QuestionError("The question is empty.", "Ask for instance SELECT COUNT(*) FROM a table.")
     if len(tokens) > MAX_TOKENS:
@@ -245,17 +275,16 @@ def _parser(dialect: str) -> type[Any]:
 
 
 def _parse(text: str, tokens: list[Token], dialect: str) -> list[exp.Expr | None]:
-    with _parser_errors():
-        parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
-        parser.aside = []
-        parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
-        return list(parser.parse(tokens, text))
+    parser = _parser(dialect)(dialect=Dialect.get_or_raise(dialect))
+    parser.aside = []
+    parser.steps_left = 1000 + 20 * len(tokens)  # some two for each token are usual
+    return list(parser.parse(tokens, text))
 
 
-def _checked_nodes(tree: exp.Expr) -> list[exp.Expr]:
-    """Return the nodes of a tree that have a plainer spelling; refuse a tree that is too deep.
+def _check_nodes(tree: exp.Expr) -> None:
+    """Refuse a tree that is too deep, by a walk without recursion, and spell some of its nodes more plainly.
 
-    The walk is without recursion.
+    x <> ALL (SELECT …) is NOT IN, x = ANY (SELECT …) is IN, and N'text' is a text.
     """
     unusual: list[exp.Expr] = []
     stack = [(tree, 1)]
@@ -271,33 +300,12 @@ def _checked_nodes(tree: exp.Expr) -> list[exp.Expr]:
         if isinstance(node, exp.National | exp.All | exp.Any):
             unusual.append(node)
         stack += zip(node.iter_expressions(), repeat(depth + 1), strict=False)
-    return unusual
-
-
-@contextlib.contextmanager
-def _parser_errors() -> Iterator[None]:
-    """Turn every failure of the parser into a refusal, and keep its log quiet."""
-    logger = logging.getLogger("sqlglot")
-    disabled, logger.disabled = logger.disabled, True
-    try:
-        yield
-    except QuestionError:
-        raise
-    except ParseError as error:
-        details = error.errors[0] if error.errors else {}
-        where = f" at line {details['line']}, column {details['col']}" if details.get("line") else ""
-        near = f", near {details['highlight'][:40]!r}" if details.get("highlight") else ""
-        refusal = QuestionError(f"This is not SQL that can be read{where}{near}.")
-        if details.get("highlight"):
-            start, word = str(details.get("start_context") or ""), str(details["highlight"])
-            refusal.place = len(start), len(start) + len(word) - 1
-            refusal.text = f"{start}{word}{details.get('end_context') or ''}"
-        raise refusal from None
-    except TokenError:
-        raise QuestionError("This is not SQL that can be read: a quote or comment is not closed.") from None
-    except RecursionError:
-        raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
-    except Exception as error:
-        raise QuestionError("This is not SQL that can be read.") from error
-    finally:
-        logger.disabled = disabled
+    for node in unusual:
+        test, query = node.parent, node.this
+        if isinstance(node, exp.National):
+            node.replace(exp.Literal.string(str(query)))
+        elif isinstance(test, exp.NEQ if isinstance(node, exp.All) else exp.EQ) and test.expression is node:
+            query = query.this if isinstance(query, exp.Subquery | exp.Paren) else query
+            if isinstance(query, exp.Query):
+                plain: exp.Expr = exp.In(this=test.this, query=exp.Subquery(this=query))
+                test.replace(exp.Not(this=plain) if isinstance(node, exp.All) else plain)

@@ -107,10 +107,9 @@ def _frame_end(spec: exp.Expr, name: str) -> int | None:
 
 
 def _whole_number(node: object, name: str, least: int, most: int = _MAX_NUMBER, hint: str = "") -> int:
-    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
-        number = int(str(node.this)[:20])
-        if least <= number <= most:
-            return number
+    text = str(node.this)[:20] if isinstance(node, exp.Literal) and not node.is_string else ""
+    if text.isdecimal() and least <= int(text) <= most:
+        return int(text)
     raise QuestionError(f"{name} needs a whole number from {least} to {most:,}; got {shown(node)}.", hint)
 
 
@@ -126,14 +125,9 @@ def unfiltered(node: exp.Expr) -> exp.Expr:
     only(node, "this", "expression")
     only(node.expression, "this")
     plain: exp.Expr = node.this.copy()
-    distinct = plain.this if isinstance(plain.this, exp.Distinct) else None
-    argument = plain.this if distinct is None else distinct.expressions[0]
+    argument = plain.this.expressions[0] if isinstance(plain.this, exp.Distinct) else plain.this
     value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument.copy()
-    case = exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=value)])
-    if distinct is None:
-        plain.set("this", case)
-    else:
-        distinct.set("expressions", [case, *distinct.expressions[1:]])
+    argument.replace(exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=value)]))
     return plain
 
 
@@ -218,17 +212,15 @@ def fold(call: object, convert: Convert) -> tuple[str, Expression | None]:
             "Over answers there are COUNT, SUM, AVG, MIN and MAX; with OVER also RANK, DENSE_RANK, ROW_NUMBER, "
             "PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, FIRST_VALUE and LAST_VALUE.",
         )
-    if isinstance(call, exp.Count):
-        only(call, "this", "big_int")
-        if isinstance(call.this, exp.Star):
-            return "count", None
-        if isinstance(call.this, exp.Distinct):
-            only(call.this, "expressions")
-            if len(call.this.expressions) != 1:
-                raise QuestionError(f"{shown(call)} counts one column over answers.", "Name one.")
-            return "count_distinct", convert(call.this.expressions[0])
-        return "count", convert(call.this)
-    only(call, "this")
+    counts = isinstance(call, exp.Count)
+    only(call, "this", *(["big_int"] if counts else []))
+    if counts and isinstance(call.this, exp.Star):
+        return "count", None
+    if counts and isinstance(call.this, exp.Distinct):
+        only(call.this, "expressions")
+        if len(call.this.expressions) != 1:
+            raise QuestionError(f"{shown(call)} counts one column over answers.", "Name one.")
+        return "count_distinct", convert(call.this.expressions[0])
     argument = convert(call.this)
     if isinstance(call, exp.Sum | exp.Avg) and not argument.type.kind.numeric:
         raise QuestionError(f"{shown(call)} needs numbers; got {argument.type.kind.value}.", "Use COUNT, MIN or MAX.")

@@ -156,16 +156,6 @@ class Token:
     expires: float
 
 
-@dataclass(frozen=True, slots=True)
-class BrowserSession:
-    """A browser that is signed in, without its secret."""
-
-    id: str
-    person: str
-    created: float
-    seen: float
-
-
 def hashed(secret: str) -> bytes:
     """Return the SHA-256 hash of a secret, which is stored instead of the secret."""
     return hashlib.sha256(secret.encode()).digest()
@@ -562,12 +552,13 @@ class People:
             self.storage.change("UPDATE hush_sessions SET seen = ? WHERE hash = ?", now, key)
         return Person(name=name, roles=_read_roles(roles), session=identity, token=maker)
 
-    def sessions(self, name: str) -> list[BrowserSession]:
-        """Return somebody's sessions that have not ended, newest first."""
-        now = self._clock()
+    def sessions(self, name: str) -> list[dict[str, Any]]:
+        """Return somebody's sessions that have not ended, newest first, each with when it began and was last used."""
+        now, fields = self._clock(), ("id", "person", "created", "seen")
         alive = "person = ? AND created > ? AND seen > ? ORDER BY created DESC"
-        query = f"SELECT id, person, created, seen FROM hush_sessions WHERE {alive}"  # noqa: S608 - ours
-        return [BrowserSession(*row) for row in self.storage.rows(query, name, now - ABSOLUTE, now - IDLE)]
+        query = f"SELECT {', '.join(fields)} FROM hush_sessions WHERE {alive}"  # noqa: S608 - ours
+        rows = self.storage.rows(query, name, now - ABSOLUTE, now - IDLE)
+        return [dict(zip(fields, row, strict=True)) for row in rows]
 
     def end_session(self, name: str, identity: str | None = None) -> int:
         """End one session or all sessions of a person; return how many ended."""

@@ -184,7 +184,8 @@ def shown(
 ) -> dict[str, Any]:
     """Return an answer as templates draw it.
 
-    At an address its measure and kind of chart can be chosen by a query, of which ``stays`` stays as it is.
+    At an address its measure and kind of chart can be chosen by a query, of which ``stays`` stays as it is; the choices
+    have a mark for what is drawn.
     """
     rows = []
     for row in range(min(len(answer), _SHOWN_ROWS)):
@@ -194,13 +195,23 @@ def shown(
             quiet = column.noisy and column.values[row] is not None and not column.tells(row)
             cells.append({"value": value, "error": error, "numeric": column.kind.numeric, "quiet": quiet})
         rows.append(cells)
-    drawable = len(answer) and any(column.noisy and column.kind.numeric for column in answer.columns)
-    charts = drawn(answer, query) if drawable else {"chart": "", "measures": [], "kinds": []}
+    names = measures(answer.columns) if len(answer) else []
+    possible = kinds(answer.columns) if names else []
+    chart, measure, taken = "", "", None
+    if names:
+        measure = query.get("measure", "") if query.get("measure") in names else names[0]
+        kind = next((kind for kind in possible if kind.value == query.get("chart")), None)
+        chart, taken = (
+            both(answer.columns, column=measure, kind=kind),
+            kind or plot(answer.columns, column=measure).kind,
+        )
     return {
         "columns": answer.columns,
         "rows": rows,
         "further": max(len(answer) - _SHOWN_ROWS, 0),
-        **charts,
+        "chart": chart,
+        "measures": [(name, name == measure) for name in names],
+        "kinds": [(kind.value, kind is taken) for kind in possible],
         "address": address,
         "stays": stays,
         "price": str(answer.price),
@@ -209,19 +220,6 @@ def shown(
         "notes": [*marks(answer.columns), *answer.caveats[:CAVEATS_SHOWN]],
         "more_notes": answer.caveats[CAVEATS_SHOWN:],
         "made_up": answer.made_up,
-    }
-
-
-def drawn(answer: Answer, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the chart of an answer, and the choices of its measure and kind, the drawn ones marked."""
-    names, possible = measures(answer.columns), kinds(answer.columns)
-    measure = query.get("measure", "") if query.get("measure") in names else names[0]
-    kind = next((kind for kind in possible if kind.value == query.get("chart")), None)
-    taken = kind or plot(answer.columns, column=measure).kind
-    return {
-        "chart": both(answer.columns, column=measure, kind=kind),
-        "measures": [(name, name == measure) for name in names],
-        "kinds": [(kind.value, kind is taken) for kind in possible],
     }
 
 

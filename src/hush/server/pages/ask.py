@@ -89,7 +89,7 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         question=question,
         known=preview,
         prices=json.dumps(script, ensure_ascii=False) if script else "",
-        dummy="" if preview is None else _dummy(preview),
+        dummy="" if preview is None else preview["dummy"],
         examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
         tables=tables,
         measures=MEASURES,
@@ -176,6 +176,7 @@ def before(curator: Curator, question: str, data: str, epsilon: str, rows: int) 
     near = max((index for index, step in enumerate(prices) if Fraction(step) <= usual), default=0)
     chosen = prices.index(epsilon) if epsilon else near
     explained = curator.at_prices(question, epsilons=prices, data=named)
+    outputs = _outputs(explained, rows)
     bars = [
         (1 - view.account.share_spent, *(takes(view.account, price(view.account, told.events)) for told in explained))
         for view in views
@@ -186,11 +187,11 @@ def before(curator: Curator, question: str, data: str, epsilon: str, rows: int) 
         "odds": [odds(step) for step in prices],
         "takes": [_takes(explanation) for explanation in explained],
         "more": [0 if told.outlook is None else told.outlook.more for told in explained],
-        "outputs": _outputs(explained, rows),
+        "outputs": outputs,
         "bars": [list(map(float, shares)) for shares in bars],
         "notes": explained[chosen].caveats,
         "rows": rows,
-        "keys": _keys(explained[0]),
+        "dummy": _dummy(explained[chosen], outputs, chosen, rows),
     }
 
 
@@ -244,19 +245,14 @@ def _keys(explanation: Explanation) -> AnswerColumn:
     return AnswerColumn(name=name, kind=Kind.TEXT, values=values)
 
 
-def _dummy(preview: dict[str, Any]) -> str:
+def _dummy(explanation: Explanation, outputs: Sequence[dict[str, Any]], chosen: int, rows: int) -> str:
     """Return hatched bars of made-up heights with the error bars that the chosen price would have."""
-    output = next((output for output in preview["outputs"] if output["errors"][preview["chosen"]] is not None), None)
+    output = next((output for output in outputs if output["errors"][chosen] is not None), None)
     if output is None:
         return ""
-    error, keys = output["errors"][preview["chosen"]], preview["keys"]
-    scale = preview["rows"] if output["counts"] else max(error * 3, 1.0)
+    error, name, counts, keys = output["errors"][chosen], output["name"], output["counts"], _keys(explanation)
+    scale = rows if counts else max(error * 3, 1.0)
     heights = tuple(round(scale * height, 2) for height in _SHAPE[: len(keys.values)])
-    bars = AnswerColumn(
-        name=output["name"],
-        kind=Kind.DECIMAL,
-        values=heights,
-        errors=(error,) * len(heights),
-        counts=output["counts"],
-    )
+    errors = (error,) * len(heights)
+    bars = AnswerColumn(name=name, kind=Kind.DECIMAL, values=heights, errors=errors, counts=counts)
     return both([keys, bars], dummy="hatch")

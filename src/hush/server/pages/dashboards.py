@@ -36,10 +36,7 @@ ROUTES = Routes()
 @ROUTES.page("GET /dashboards", ANALYST)
 async def list_page(visit: Visit, error: HushError | None = None) -> Response:
     """Show the dashboards that one may see, and a form to make one."""
-    seen, data_sets = await dashboards.listed(visit), await visit.data_sets()
-    return await show(
-        visit, "dashboards.html", error=error, dashboards=seen, known=[data["name"] for data in data_sets]
-    )
+    return await show(visit, "dashboards.html", error=error, dashboards=await dashboards.listed(visit))
 
 
 @ROUTES.page("POST /dashboards", ANALYST, "ask", refused=list_page)

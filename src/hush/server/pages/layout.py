@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 from markupsafe import Markup, escape
@@ -95,11 +95,9 @@ async def refused(visit: Visit, error: Exception, route: Route | None = None) ->
     if isinstance(error, HushError) and route is not None and visit.who is not NOBODY:
         if route.refused is not None and not isinstance(error, UnknownPlaceError):  # what is not there has no page
             try:
-                page: Response = await route.refused(visit, error=error)
+                return cast("Response", await route.refused(visit, error=error))
             except HushError as further:
                 error = further
-            else:
-                return page
         return await show(visit, "problem.html", error=error)
     problem = errors.problem_response(error)
     if "text/html" not in visit.request.headers.get("accept", "") or visit.request.url.path.startswith("/api/"):

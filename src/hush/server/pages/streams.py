@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hush.core import HushError
 from hush.curator.declared_streams import DeclarationExplanation, StreamView
+from hush.policy.ledger import POLICY
 from hush.server import streams
 from hush.server.api import number_of, whole
 from hush.server.errors import UnknownPlaceError
@@ -90,7 +91,7 @@ async def stream_page(visit: Visit, *, error: HushError | None = None) -> Respon
     view = await streams.found(visit, name)
     series = answer = None
     if view.released >= (1 if view.pays == "once" else _SERIES):
-        released = (await streams.read(visit, view.name, "all")).answer
+        *_, released = await streams.read(visit, view.name, "all")
         if view.pays == "once":
             answer = shown(released, visit.request.url.path, visit.query)
         else:
@@ -104,14 +105,14 @@ async def release_page(visit: Visit) -> Response:
     period, _, ending = str(visit.path["period"]).partition(".")
     if ending and ending not in FILES:
         raise UnknownPlaceError
-    release = await streams.read(visit, visit.path["name"], period)
+    view, dated, released = await streams.read(visit, visit.path["name"], period)
     if ending:
-        return answer_file(release.answer, f"{release.view.name}-{release.period}", ending)
-    if release.period == "all":
-        return RedirectResponse(f"/streams/{quote(release.view.name, safe='')}", 303)
-    answer = shown(release.answer, visit.request.url.path, visit.query)
-    charge: dict[str, Any] = {"period": release.period, "receipt": release.receipt, "hash": release.hash}
-    return await _drawn(visit, release.view, answer=answer, **charge)
+        return answer_file(released, f"{view.name}-{dated}", ending)
+    if dated == "all":
+        return RedirectResponse(f"/streams/{quote(view.name, safe='')}", 303)
+    number, answer = int(released.receipt), shown(released, visit.request.url.path, visit.query)
+    receipt, entry = await visit.with_policy(lambda opened: opened.ledger.receipt(number, POLICY))
+    return await _drawn(visit, view, answer=answer, period=dated, receipt=receipt, hash=entry.hash.hex())
 
 
 async def _drawn(visit: Visit, view: StreamView, error: HushError | None = None, **values: Any) -> Response:

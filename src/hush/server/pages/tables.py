@@ -26,8 +26,8 @@ from hush.curator.catalogue import quoted
 from hush.ledger import Role
 from hush.server.api import number_of
 from hush.server.errors import UnknownPlaceError
-from hush.server.pages.layout import draw, show
-from hush.server.routes import ANALYST, ANYBODY, NOBODY, SIGNED_IN, Routes, Visit
+from hush.server.pages.layout import show
+from hush.server.routes import ANALYST, ANYBODY, SIGNED_IN, Routes, Visit
 
 ROUTES = Routes()
 MEASURES: Mapping[str, tuple[str, str]] = {
@@ -73,8 +73,6 @@ def _example(table: dict[str, Any], unit: str | None) -> dict[str, Any]:
 @ROUTES.page("GET /what-is-this", ANYBODY)
 async def about_page(visit: Visit) -> Response:
     """Explain odds, ± and budgets to anybody."""
-    if visit.who is NOBODY:
-        return draw(visit, "about.html")
     return await show(visit, "about.html")
 
 
