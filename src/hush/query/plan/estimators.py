@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
+from hush.query.plan.draws import MAX_DENOMINATOR, DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     FINE,
@@ -352,7 +352,12 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
             histogram = LineHistogram.of(population, argument)
-            fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
+            extremes = {AggregateKind.MIN: Fraction(0), AggregateKind.MAX: _ONE}
+            fraction = extremes.get(kind, aggregate.fraction or _HALF)
+            if kind not in extremes and not (0 < fraction < 1 and fraction.denominator <= MAX_DENOMINATOR):
+                raise UnplannableError(
+                    f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {fraction}"
+                )
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
