@@ -247,8 +247,6 @@ class Sample:
 class AuditError(HushError):
     """An audit cannot go on: the function gives no outcomes."""
 
-    code = "audit"
-
 
 class Runs:
     """Runs a function on rows; with ``isolated`` in a child process."""

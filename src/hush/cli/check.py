@@ -22,8 +22,8 @@ def check(
     options: PolicyOptions,
     rows: Annotated[bool, Option("--rows", help="Count what cannot be read: for the owner alone.")] = False,
 ) -> int:
-    """Check the policy against the schemas of its files, and report every mistake at once; without one, show what an
-    analyst will see. Reads no rows, spends nothing.
+    """Check the policy against the schemas of its files, and report every mistake at once; without one, show the tables
+    as an analyst will see them. Reads no rows, spends nothing.
 
     With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them.
     Such rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with
@@ -88,7 +88,7 @@ _FACTS = {
     "without_unit": ("without_unit", "rows without a unit"),
     "shared_keys": ("shared_keys", "keys by which other tables find their unit, and that lead to several"),
 }  # fmt: skip
-"""What is counted of a table, or of the lines of its file: by its name in JSON, its name in the engines, in words."""
+"""The counts for a table, or for the lines of its file: by its name in JSON, its name in the engines, in words."""
 
 
 def _unread_lines(unread: list[dict[str, Any]]) -> list[str]:
@@ -108,7 +108,7 @@ def tables(
     asker: AskerOptions, table: Annotated[str | None, Argument(metavar="[TABLE]", help="Only this one.")] = None
 ) -> None:
     """Show the tables that can be asked about: their columns with bounds and values, the protected units, and questions
-    to begin with. All of it is the policy's; no row is read and nothing is spent.
+    to begin with. The policy alone says all this; no row is read and nothing is spent.
 
     Examples:
 

@@ -107,7 +107,7 @@ def _term_value(request: type[Terms], name: str, text: Any) -> Any:
 
 
 def known_analysts(incomplete: str) -> list[str]:
-    """Return the analysts of this folder's policy whose names begin with a text, for completion in a shell."""
+    """Return the analysts of this folder's policy with names that begin with a text, for completion in a shell."""
     try:
         # Read directly: the policy's own reader needs slow imports, and the shell waits for this at every Tab.
         analysts = tomllib.loads(Path("hush.toml").read_text(encoding="utf-8")).get("analysts", {})

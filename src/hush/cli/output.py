@@ -113,19 +113,17 @@ def working(doing: str, *, quiet: bool = False, pays: bool = False) -> Iterator[
 
     It yields a function that takes a stage and its progress from 0 to 1. Neither depends on rows.
     """
-    shown = not quiet and sys.stderr.isatty()
-    waiting = Console(stderr=True).status(f"{doing} …") if shown else nullcontext()
+    status = Console(stderr=True).status(f"{doing} …") if not quiet and sys.stderr.isatty() else None
 
-    def told(stage: str, done: float) -> None:
-        if waiting_status is not None:
-            waiting_status.update(f"{stage} … {done:.0%}" if done else f"{stage} …")
+    def told(stage: str, done: float = 0.0) -> None:
+        if status is not None:
+            status.update(f"{stage} … {done:.0%}" if done else f"{stage} …")
 
     def read(words: str) -> None:
-        if waiting_status is not None:
-            waiting_status.update(escape(visible(words)) or f"{doing} …")
+        told(escape(visible(words.removesuffix(" …"))) or doing)
 
     try:
-        with waiting as waiting_status, watching_reads(read):
+        with status or nullcontext(), watching_reads(read):
             yield told
     except KeyboardInterrupt as interrupt:
         if pays:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from hush.cli.options import AskerOptions, spread
-from hush.cli.output import console, tell, working
+from hush.cli.output import tell, working
 from hush.core import HushError, positive
 from hush.core.format import visible
 
@@ -74,9 +74,8 @@ class ShellSession:
         from hush.query.functions import FUNCTIONS, REWRITES
         from hush.query.question import AGGREGATES
 
-        named = [record.names for record in AGGREGATES] + [record.names for record in FUNCTIONS.values()]
-        named += [record.names for record in REWRITES]
-        functions = {f"{name}(" for names in named for name in names}
+        records: list[Any] = [*AGGREGATES, *FUNCTIONS.values(), *REWRITES]
+        functions = {f"{name}(" for record in records for name in record.names}
         tables = self._curator.tables()
         columns = [column for table in tables.values() for column in table]
         return sorted({*tables, *columns, *functions, *_SQL.split(), *(f"\\{command}" for command in COMMANDS)})
@@ -120,16 +119,14 @@ class ShellSession:
             case "quit" | "q":
                 return False
             case "tables" | "budget":
-                console().print(str(getattr(self._curator, name)()), markup=False, soft_wrap=True)
+                tell(None, str(getattr(self._curator, name)()), as_json=False)
             case "history":
-                for release in reversed(self._curator.history(limit=20)):
-                    console().print(repr(release), markup=False, soft_wrap=True)
+                tell(None, *map(repr, reversed(self._curator.history(limit=20))), as_json=False)
             case "epsilon":
                 positive(rest, "epsilon")
                 self.epsilon = rest
             case "explain":
-                explained = self._curator.explain(rest, epsilon=self.epsilon)
-                console().print(str(explained), markup=False, soft_wrap=True)
+                tell(None, str(self._curator.explain(rest, epsilon=self.epsilon)), as_json=False)
             case "dummy":
                 with self._curator.dummy() as dummy:
                     self._print(dummy.ask(rest, epsilon=self.epsilon))
@@ -138,9 +135,8 @@ class ShellSession:
             case "show":
                 self._print(self._curator.show(rest))
             case _:
-                print(
-                    "\n".join(line for line in cleandoc(shell.__doc__ or "").splitlines() if line.startswith("    \\"))
-                )
+                lines = cleandoc(shell.__doc__ or "").splitlines()
+                print("\n".join(line for line in lines if line.startswith("    \\")))
         return None
 
     def _print(self, answer: Any) -> None:

@@ -41,8 +41,6 @@ _PATIENCE = 60.0
 class RemoteError(HushError):
     """The service cannot be reached, or refuses with an error that a local curator does not have."""
 
-    code = "remote"
-
 
 class Connection:
     """The connections to one service, with a token. Use it from any thread."""

@@ -171,8 +171,6 @@ class ChartBar:
 class MissingChartsError(HushError):
     """A PNG picture was asked for, but the package that makes it is not installed, or has no font to write with."""
 
-    code = "missing-charts"
-
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class Chart:

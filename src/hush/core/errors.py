@@ -22,6 +22,7 @@ hush.core.errors.InvalidValueError: The 'scale' parameter must be a positive fin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
@@ -48,9 +49,14 @@ class HushError(Exception):
     """The root of every error that hush raises on purpose."""
 
     code: ClassVar[str] = "error"
-    """A stable, machine-readable name, as printed by ``--json``."""
+    """A stable, machine-readable name, as printed by ``--json``: that of the class, where it says no other."""
     exit_status: ClassVar[int] = 2
     """The exit status of the command line: 2 for a bad question or policy, 3 for the budget."""
+
+    def __init_subclass__(cls) -> None:
+        """Derive the code from the name of the class: ``LedgerBusyError`` has ``ledger-busy``."""
+        if "code" not in vars(cls):
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
 
     def pointer(self) -> str:
         """Return the line of the user's text with a mark under the error's position; "" if the position is unknown."""
@@ -79,8 +85,6 @@ class HushError(Exception):
 
 class InvalidValueError(HushError, ValueError):
     """A parameter's value is not allowed."""
-
-    code = "invalid-value"
 
     def __init__(self, parameter: str, *, got: object, allowed: str, hint: str = "") -> None:
         self.parameter = parameter
@@ -112,30 +116,25 @@ def members(values: object, parameter: str, *, allowed: str, of: type | None = N
 class OffGridError(InvalidValueError):
     """A value does not lie on the public grid."""
 
-    code = "off-grid"
-
 
 class PrecisionError(HushError, ArithmeticError):
     """A figure could not be certified to the accuracy asked for."""
-
-    code = "precision"
 
 
 class BudgetExceededError(HushError):
     """A price exceeds the remaining budget; nothing was charged."""
 
-    code = "budget-exceeded"
     exit_status = 3
 
 
 class UnknownEventError(InvalidValueError):
     """An event's type or version is not in the vocabulary."""
 
-    code = "unknown-event"
-
 
 class UncertainError(PrecisionError):
     """A figure's certified ends lie further apart than the accountant promises; both are sound, and carried along."""
+
+    code = "precision"
 
     def __init__(self, figure: str, lower: float, upper: float) -> None:
         self.figure, self.lower, self.upper = figure, lower, upper

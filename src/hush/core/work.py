@@ -33,8 +33,6 @@ _STEPS_BETWEEN_CHECKS = 50_000
 class TooMuchWorkError(HushError):
     """Reading, planning or pricing would take more work than is allowed; nothing was charged."""
 
-    code = "too-much-work"
-
     def __init__(self, limit: float) -> None:
         super().__init__(
             f"This needs more work than is done before a charge: more than {limit:,} steps. Nothing was charged. "

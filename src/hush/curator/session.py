@@ -245,16 +245,12 @@ class AnalystSession:
 class ClosedError(HushError):
     """The curator was closed, by ``close()`` or at the end of its ``with`` block."""
 
-    code = "closed"
-
     def __init__(self) -> None:
         super().__init__("This curator is closed. Open another with hush.open or hush.protect.")
 
 
 class ForkedError(HushError):
     """Another thread was using the curator when this process was forked off; its engine stayed with the parent."""
-
-    code = "forked"
 
     def __init__(self) -> None:
         super().__init__(
@@ -265,8 +261,6 @@ class ForkedError(HushError):
 
 class MadeUpError(HushError):
     """A whole release, a model or a charge was asked for on made-up rows."""
-
-    code = "made-up"
 
     def __init__(self) -> None:
         super().__init__("Made-up rows are for trying questions; whole releases and models need the real ones.")

@@ -52,8 +52,6 @@ _NONCE, _TAG = 12, 16
 class StreamError(HushError):
     """A stream is not there, is there already, has ended, or its state cannot be trusted."""
 
-    code = "stream"
-
 
 class StateFiles:
     """Where private state lives: files in a directory, or in the process's memory. A stream has up to three.

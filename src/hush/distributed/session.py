@@ -56,8 +56,6 @@ _LARGEST_SUM = 2**62
 class AggregationError(HushError):
     """A secure sum that cannot go on; no sum was released."""
 
-    code = "aggregation"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:

@@ -62,8 +62,6 @@ OUTPUT = Fraction(1, 10**4)
 class NeedsDeltaError(HushError):
     """A budget without δ cannot pay for Gaussian noise."""
 
-    code = "needs-delta"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:

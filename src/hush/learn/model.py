@@ -42,8 +42,6 @@ _KINDS: dict[str, type[Model]] = {}
 class NotFittedError(HushError, ValueError, AttributeError):
     """A model was used before its fit."""
 
-    code = "not-fitted"
-
 
 def _not_fitted(message: str) -> NotFittedError:
     """Return the error, which is scikit-learn's too where that is loaded."""
@@ -57,8 +55,6 @@ def _not_fitted(message: str) -> NotFittedError:
 
 class UnpricedSearchError(HushError, TypeError):
     """A search would fit a private model many times at a price that nobody states."""
-
-    code = "unpriced-search"
 
 
 @dataclass(eq=False, repr=False)

@@ -38,6 +38,7 @@ from hush.ledger.state import Key, LedgerState, account_state
 from hush.ledger.store import Store, open_store, spellings
 from hush.storage import in_database
 
+Accounts = Mapping[Key, Filter | None]
 WITNESS = "witness"
 """Recorded as the anchor of a ledger on PostgreSQL if each host keeps a mark of its own."""
 
@@ -232,7 +233,7 @@ class Chain:
                 pass
             yield self.state
 
-    def write(self, entry: Entry, accounts: Mapping[Key, Filter | None], *, answer: bytes | None = None) -> None:
+    def write(self, entry: Entry, accounts: Accounts, *, answer: bytes | None = None) -> None:
         """Append an entry, given the accounts that it changes: once inside `locked`, and durable when it returns."""
         state, anchor, wait = self.state, self.anchor, None
         mark = Mark(ledger=state.id, before=state.head, entry=entry, place=self.store.place)
@@ -259,20 +260,15 @@ class Chain:
                     anchor.write(mark)
 
     def record(
-        self,
-        kind: str,
-        by: str,
-        content: Mapping[str, Any],
-        accounts: Mapping[Key, Filter | None] = MappingProxyType({}),
-        *,
-        data: str = "",
-        analyst: str = "",
-        request: str = "",
+        self, kind: str, by: str, content: Mapping[str, Any], accounts: Accounts = MappingProxyType({}), **names: Any
     ) -> int:
-        """Append somebody's act (once inside `locked`), given the accounts that it changes; return its number."""
+        """Append somebody's act (once inside `locked`), given the accounts that it changes; return its number.
+
+        ``names`` are those of `Entry.draft`: the data set, the analyst, the request.
+        """
         states = [account_state(key, account) for key, account in accounts.items()]
         body = {"by": by, "when": now(), "accounts": states, **content}
-        entry = Entry.draft(kind, body, after=self.state.head, data=data, analyst=analyst, request=request)
+        entry = Entry.draft(kind, body, after=self.state.head, **names)
         self.write(entry, accounts)
         return entry.number
 

@@ -27,61 +27,41 @@ def missing(place: str) -> str:
 class LedgerError(HushError):
     """The ledger refuses."""
 
-    code = "ledger"
-
 
 class LedgerMissingError(LedgerError):
     """There is no ledger at this place yet."""
-
-    code = "ledger-missing"
 
 
 class LedgerDamagedError(LedgerError):
     """The ledger or its anchor cannot be trusted: an entry was edited or removed, or cannot be read."""
 
-    code = "ledger-damaged"
-
 
 class LedgerRolledBackError(LedgerError):
     """The ledger is gone, older than its anchor, or has a history that the anchor never saw."""
-
-    code = "ledger-rolled-back"
 
 
 class LedgerBusyError(LedgerError):
     """Another process held the lock for too long."""
 
-    code = "ledger-busy"
-
 
 class LedgerUnavailableError(LedgerError):
     """The storage or the anchor failed; nothing was granted."""
-
-    code = "ledger-unavailable"
 
 
 class LedgerFullError(LedgerError):
     """There is too little room left where the ledger lies; nothing was charged."""
 
-    code = "ledger-full"
-
 
 class NotAllowedError(LedgerError):
     """The actor may not do this."""
-
-    code = "not-allowed"
 
 
 class UnknownAccountError(LedgerError):
     """The ledger has no account of this name."""
 
-    code = "unknown-account"
-
 
 class UnknownReceiptError(LedgerError):
     """The charge does not exist, or the actor may not see it; the message is the same for both."""
-
-    code = "unknown-receipt"
 
     def __init__(self, number: object) -> None:
         super().__init__(f"There is no receipt {number}, or its answer is not yours. See hush history.")
@@ -90,25 +70,17 @@ class UnknownReceiptError(LedgerError):
 class AccountExistsError(LedgerError):
     """The account is there already."""
 
-    code = "account-exists"
-
 
 class RequestConflictError(LedgerError):
     """The request id was used before for another question."""
-
-    code = "request-conflict"
 
 
 class RequestUnansweredError(LedgerError):
     """The request was charged, but no answer to it is stored."""
 
-    code = "request-unanswered"
-
 
 class ApprovalNeededError(LedgerError):
     """The owner has to approve the question first; it is recorded as a request, and nothing was charged."""
-
-    code = "approval-needed"
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -118,8 +90,6 @@ class ApprovalNeededError(LedgerError):
 
 class TooManyRequestsError(LedgerError):
     """An analyst has too many waiting requests; this one was not recorded."""
-
-    code = "too-many-requests"
 
 
 class AllowanceError(BudgetExceededError):

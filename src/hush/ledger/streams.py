@@ -74,8 +74,6 @@ _FIRST_YEAR, _LAST_YEAR = 1000, 9000
 class UnknownStreamError(LedgerError):
     """No stream of this name, no release of this period, or not for this reader: the message is the same."""
 
-    code = "unknown-stream"
-
     def __init__(self, name: object) -> None:
         super().__init__(f"There is no stream or release {str(name)[:100]!r} here. See hush stream list.")
 

@@ -222,8 +222,6 @@ def locate(text: str) -> dict[Path, int]:
 class PolicyError(HushError):
     """A mistake in hush.toml: its place, its kind, and a remedy."""
 
-    code = "policy"
-
     def __init__(self, file: str, line: int | None, problem: str, hint: str = "") -> None:
         self.file = file
         self.line = line

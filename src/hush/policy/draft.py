@@ -38,6 +38,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from hush.core import InvalidValueError, exact, positive
@@ -216,14 +217,11 @@ def first_words(sql_type: str) -> dict[str, Any]:
     >>> first_words("DECIMAL(10,2)")
     {'type': 'decimal', 'step': '0.01'}
     """
-    kind = kind_of(sql_type)
-    if kind is None:
-        return {}
-    scale = _DECIMAL_SCALE.fullmatch(sql_type.strip())
-    if kind is not Kind.DECIMAL or not scale:
-        return {"type": kind.value}
-    digits = int(scale.group(1))
-    return {"type": kind.value, "step": f"0.{'0' * (digits - 1)}1" if digits else "1"}
+    kind, scale = kind_of(sql_type), _DECIMAL_SCALE.fullmatch(sql_type.strip())
+    words = {} if kind is None else {"type": kind.value}
+    if scale:
+        words["step"] = f"{Decimal(1).scaleb(-int(scale[1])):f}"
+    return words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +311,7 @@ class Draft:
         names = {column.casefold(): column for column in table.columns}
         unit = self.unit or ""
         return [
-            f"{_name(other.name)}.{_name(unit)} via {_name(names[column.casefold()])}"
+            f"{_key(other.name)}.{_key(unit)} via {_key(names[column.casefold()])}"
             for other in self.tables
             if other.has(unit)
             for column in other.columns
@@ -322,16 +320,13 @@ class Draft:
 
     def revised(self, table: str, column: str | None, key: str, value: str) -> Draft:
         """Return the draft with another word about a column, or about a table's file."""
-
-        def changed(old: DraftTable) -> DraftTable:
-            if old.name != table:
-                return old
-            if column is None:
-                return replace(old, reading={**old.reading, key: value})
+        old = next(old for old in self.tables if old.name == table)
+        if column is None:
+            new = replace(old, reading={**old.reading, key: value})
+        else:
             words = old.words.get(column) or first_words(old.columns[column])
-            return replace(old, words={**old.words, column: {**words, key: value}})
-
-        return replace(self, tables=[changed(old) for old in self.tables])
+            new = replace(old, words={**old.words, column: {**words, key: value}})
+        return replace(self, tables=[new if each is old else each for each in self.tables])
 
     def to_toml(self) -> str:
         """Return the text of the policy."""
@@ -357,12 +352,9 @@ class Draft:
         if table.unit:
             lines.append(f"unit = {_text(table.unit)}  # where a row finds its unit")
         elif self.unit and not table.has(self.unit):
-            examples = self.suggested_paths(table) or [f"TABLE.{_name(self.unit)} via KEY"]
-            lines += [
-                _UNIT_ELSEWHERE.format(unit=_comment(self.unit)),
-                *(f"# unit = {_text(example)}" for example in examples[:5]),
-                'unit = ""',
-            ]
+            examples = self.suggested_paths(table) or [f"TABLE.{_key(self.unit)} via KEY"]
+            lines.append(_UNIT_ELSEWHERE.format(unit=_comment(self.unit)))
+            lines += [*(f"# unit = {_text(example)}" for example in examples[:5]), 'unit = ""']
         lines += [_LIMITS, f"max_groups = {table.max_groups}", f"max_rows = {table.max_rows}", _COLUMNS]
         lines += [_UNTYPED] if table.untyped else []
         for column, sql_type in table.columns_but(self.unit).items():
@@ -392,10 +384,6 @@ def analyst_section(name: str, data: str, epsilon: str, delta: str) -> list[str]
 
 def _budget(epsilon: str, delta: str) -> str:
     return f"budget = {{ epsilon = {_text(epsilon)}, delta = {_text(delta or '0')} }}"
-
-
-def _name(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else f'"{name}"'
 
 
 def _value(value: str | list[str], kind: Kind, key: str) -> str:

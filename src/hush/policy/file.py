@@ -231,8 +231,8 @@ class Policy:
         try:
             values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            problem, _, place = str(error).partition(" (at line ")
-            line = int(place.partition(",")[0]) if place else None
+            problem, _, position = str(error).partition(" (at line ")
+            line = int(position.partition(",")[0]) if position else None
             raise PolicyError(file, line, f"this is not TOML: {problem}.") from None
         except ValueError:  # Python's own limit, which tomllib lets out
             raise PolicyError(file, None, f"it has a whole number of more than {MAX_DIGITS:,} digits.") from None
@@ -250,10 +250,10 @@ class Policy:
         ``found`` are the columns (name and SQL type) that an engine found. Public tables without declared columns use
         them; in private tables only the keys of unit paths are looked at.
         """
-        data_set, found = self.data_set(data), found or {}
+        data_set, sources = self.data_set(data), found or {}
         tables = {}
         for name, source in data_set.tables.items():
-            table, stored = source.table, found.get(name, {})
+            table, stored = source.table, sources.get(name, {})
             if table.public and not table.columns:
                 kinds = {column: kind_of(sql_type) for column, sql_type in stored.items()}
                 columns = {column: plain_type(kind) for column, kind in kinds.items() if kind}
@@ -267,7 +267,7 @@ class Policy:
             if table.unit is not None and not table.unit.hops:
                 declared.add(table.unit.column.casefold())
             targets, keys = schema.targets(table).keys() - declared, dict[str, Type]()
-            for column, sql_type in ({} if table.public else found.get(name, {})).items():
+            for column, sql_type in ({} if table.public else sources.get(name, {})).items():
                 if column.casefold() in targets and (kind := kind_of(sql_type)):
                     keys[column] = plain_type(kind)
             tables[name] = replace(table, keys=keys)

@@ -162,8 +162,8 @@ def _opened(policy: Policy, anchor: str | None) -> Ledger:
             "is given out. Put the newest copy in its place; to begin anew on purpose: hush ledger open --new REASON, "
             "which is recorded."
         )
-    place = policy.document.place(("ledger_id",))
-    raise LedgerRolledBackError(f"{place}: the policy's ledger is {policy.ledger_id}, but at {why}")
+    line = policy.document.place(("ledger_id",))
+    raise LedgerRolledBackError(f"{line}: the policy's ledger is {policy.ledger_id}, but at {why}")
 
 
 def _with_accounts(ledger: Ledger, policy: Policy, *, data: bool = False, names: Iterable[str] = ()) -> Ledger:
@@ -225,8 +225,6 @@ _EPSILON = re.compile(r"""(epsilon[ \t]*=[ \t]*)("[^"]*"|'[^']*'|[0-9][0-9_.eE+-
 
 class PolicyEditError(HushError):
     """The policy's file cannot be changed safely, so nothing was decided."""
-
-    code = "policy-edit"
 
 
 def decide_request(

@@ -24,8 +24,6 @@ from hush.core.format import visible
 class QuestionError(HushError):
     """A refused question, with the reason and a hint."""
 
-    code = "question"
-
     def __init__(self, what: str, hint: str = "") -> None:
         self.what = what
         self.hint = hint
@@ -58,14 +56,13 @@ class QuestionError(HushError):
 class UnknownTableError(QuestionError):
     """A table that this data set does not have; another one may."""
 
+    code = "question"
     table: str = ""
     """Its name, as it was written."""
 
 
 class UnboundedError(QuestionError):
     """An aggregate needs to know between which values its argument lies."""
-
-    code = "unbounded"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -82,8 +79,8 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
 class UnplannableError(HushError, ValueError):
     """A question that cannot be answered privately as it stands; the message has the reason and a remedy."""
 
-    code = "unplannable"
-
 
 class TooSmallError(UnplannableError):
     """The ε does not suffice to choose keys privately; a larger one would."""
+
+    code = "unplannable"

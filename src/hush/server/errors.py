@@ -27,7 +27,6 @@ log = logging.getLogger("hush.server")
 class ServiceError(HushError):
     """The service refuses."""
 
-    code = "service"
     status: ClassVar[int] = 400
     message: ClassVar[str] = ""
     """Its usual text."""
@@ -122,8 +121,6 @@ class InternalError(ServiceError):
 
 class BadRequestError(ServiceError):
     """A malformed request: wrong form, size or type."""
-
-    code = "bad-request"
 
     def __init__(self, message: str, status: int = 400) -> None:
         self.status = status  # type: ignore[misc]

@@ -60,8 +60,6 @@ _COMPRESSED = 2**22
 class MeasurementsError(HushError):
     """Stored measurements cannot be read."""
 
-    code = "measurements"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measurement:

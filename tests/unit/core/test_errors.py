@@ -1,6 +1,8 @@
 """The error tree and the neighbours: messages come out whatever the value."""
 
+import importlib
 import pickle
+import pkgutil
 from fractions import Fraction
 
 import numpy as np
@@ -65,3 +67,24 @@ def test_public_names_exist_once_and_sorted(package):
     assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
     for name in names:
         assert hasattr(package, name)
+
+
+CODES = """
+account-exists aggregation allowance-exceeded approval-needed audit bad-request budget-exceeded busy
+cancelled closed engine forbidden forked internal invalid-value ledger ledger-busy ledger-damaged
+ledger-full ledger-missing ledger-rolled-back ledger-unavailable made-up measurements missing-charts
+needs-delta no-description no-policy not-allowed not-fitted notebook off-grid people policy policy-edit
+precision question remote request-conflict request-unanswered second-owner service sign-in source storage
+stream too-many too-many-requests too-much-work unbounded unknown unknown-account unknown-event
+unknown-receipt unknown-stream unplannable unpriced-search
+"""
+"""Programs depend on them: a class that gets another name keeps its code."""
+
+
+def test_codes_are_those_that_were_published():
+    for module in pkgutil.walk_packages(hush.__path__, "hush."):
+        importlib.import_module(module.name)
+    classes = [HushError]
+    for kind in classes:
+        classes += kind.__subclasses__()
+    assert {kind.code for kind in classes[1:] if kind.__module__.startswith("hush.")} == set(CODES.split())
