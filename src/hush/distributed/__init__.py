@@ -5,26 +5,16 @@
 error when the curator, an aggregator, a shuffler or nobody is trusted.
 """
 
-from hush.distributed.messages import new_key
-from hush.distributed.network import aggregate, join, listen
-from hush.distributed.party import Aggregator, NoisySum, Party
-from hush.distributed.session import AggregationError, Session
-from hush.distributed.shares import LaplaceShare, SkellamShare
-from hush.distributed.trust import TrustRow, chart_of_trust, price_of_trust
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AggregationError",
-    "Aggregator",
-    "LaplaceShare",
-    "NoisySum",
-    "Party",
-    "Session",
-    "SkellamShare",
-    "TrustRow",
-    "aggregate",
-    "chart_of_trust",
-    "join",
-    "listen",
-    "new_key",
-    "price_of_trust",
-]
+from hush.core.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from hush.distributed.messages import new_key
+    from hush.distributed.network import aggregate, join, listen
+    from hush.distributed.party import Aggregator, NoisySum, Party
+    from hush.distributed.session import AggregationError, Session
+    from hush.distributed.shares import LaplaceShare, SkellamShare
+    from hush.distributed.trust import TrustRow, chart_of_trust, price_of_trust
+else:
+    __getattr__, __all__ = on_demand(__name__)

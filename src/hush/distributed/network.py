@@ -176,9 +176,9 @@ class _Room:
                 except AggregationError:
                     self.drop(party)
             if time.monotonic() >= deadline:
-                for party in self.lines.keys() & missing.keys() - received.keys():
-                    self.drop(party)
                 break
+        for party in self.lines.keys() - received.keys():
+            self.drop(party)
         # A connection speaks for the party that introduced itself there, and for no other.
         return [message for party, message in received.items() if message.sender == party]
 

@@ -10,26 +10,18 @@ collected.
 True
 """
 
-from hush.local.frequencies import LocalHashing, ProjectiveGeometry, SubsetSelection, frequency
-from hush.local.hitters import HeavyHitters
-from hush.local.means import LocalMean, LocalVectorMean
-from hush.local.shuffling import Shuffled, shuffled
-from hush.local.survey import Form
+from typing import TYPE_CHECKING
 
-heavy_hitters, mean, vector_mean = HeavyHitters, LocalMean, LocalVectorMean
+from hush.core.on_demand import on_demand
 
-__all__ = [
-    "Form",
-    "HeavyHitters",
-    "LocalHashing",
-    "LocalMean",
-    "LocalVectorMean",
-    "ProjectiveGeometry",
-    "Shuffled",
-    "SubsetSelection",
-    "frequency",
-    "heavy_hitters",
-    "mean",
-    "shuffled",
-    "vector_mean",
-]
+if TYPE_CHECKING:
+    from hush.local.frequencies import LocalHashing, ProjectiveGeometry, SubsetSelection, frequency
+    from hush.local.hitters import HeavyHitters
+    from hush.local.hitters import HeavyHitters as heavy_hitters  # noqa: N813 - a name as a function has
+    from hush.local.means import LocalMean, LocalVectorMean
+    from hush.local.means import LocalMean as mean  # noqa: N813 - likewise
+    from hush.local.means import LocalVectorMean as vector_mean  # noqa: N813
+    from hush.local.shuffling import Shuffled, shuffled
+    from hush.local.survey import Form
+else:
+    __getattr__, __all__ = on_demand(__name__)

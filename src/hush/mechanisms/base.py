@@ -196,7 +196,7 @@ class Calibrated(ReadableRepr):
         """
         asked = {name: parameters.pop(name) for name in inspect.signature(cls.error).parameters if name in parameters}
         parameters = {**cls._usual, **parameters}
-        why = cls(epsilon=Fraction(1, 2), **parameters)._limit(**asked)  # type: ignore[call-arg]  # noqa: SLF001
+        why = cls._at(Fraction(1, 2), parameters)._limit(**asked)  # noqa: SLF001 - of its own class
 
         def half_width(mechanism: Any) -> float:
             return float(mechanism.error(confidence, **asked))
@@ -206,11 +206,11 @@ class Calibrated(ReadableRepr):
 
     @classmethod
     def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
-        """Return the mechanism of this ε; a mechanism of these parameters was made, and so checked, before."""
+        """Return the mechanism of this ε; whatever takes long to check of its parameters is for `_limit` to check."""
         return cls(epsilon=epsilon, **parameters)  # type: ignore[call-arg]
 
     def _limit(self, **_asked: Any) -> str:
-        """Return why no ε brings the error below a limit; refuse a mechanism that is never wrong."""
+        """Return why no ε brings the error below a limit; refuse a mechanism that is never wrong, or not private."""
         return HALF_A_STEP
 
 

@@ -52,7 +52,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -74,7 +74,7 @@ from hush.core.rounding import (
     float_up,
     fraction_down,
     fraction_up,
-    largest_decimal,
+    short_down,
     short_up,
 )
 from hush.mechanisms.base import (
@@ -130,6 +130,7 @@ class Gaussian(Calibrated, Symmetric):
     calibration: str
     step: Fraction
     coordinates: int | None
+    _usual = {"sensitivity": 1}  # noqa: RUF012 - never changed
 
     def __init__(
         self,
@@ -184,22 +185,9 @@ class Gaussian(Calibrated, Symmetric):
         return cls(sigma=scale, **parameters)
 
     @classmethod
-    def for_error(
-        cls, error: Number, *, confidence: Number = Fraction(19, 20), count: int = 1, **parameters: Any
-    ) -> Self:
-        """Return the mechanism of the largest σ, to 12 digits, with a half-width of at most ``error``."""
-        goal, parameters = ordinary(error, "error"), {"sensitivity": 1, **parameters}
-        unit = cls.with_noise(1, **parameters)
-        floor = off_grid(unit.sensitivity, unit.step) if unit.discrete else unit.step / 2
-        if goal <= floor:
-            raise InvalidValueError(
-                "error", got=error, allowed=f"above {float(floor):.6g}, half a step of the grid: take a smaller step"
-            )
-
-        def good(sigma: Fraction) -> bool:
-            return cls.with_noise(sigma, **parameters).error(confidence, count=count) <= goal
-
-        return cls.with_noise(largest_decimal(good, digits=12), **parameters)
+    def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
+        # Where an error is wanted 1/σ is what grows, in the place of ε: σ is the largest that keeps to the error.
+        return cls.with_noise(short_down(1 / epsilon), **parameters)
 
     @property
     def discrete(self) -> bool:

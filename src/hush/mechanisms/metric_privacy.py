@@ -96,13 +96,7 @@ class MetricExponential(Calibrated):
         budget, largest = ordinary(epsilon, "epsilon"), ordinary(sensitivity, "sensitivity")
         assign(self, points=space, metric=metric, sensitivity=largest, epsilon=budget, normaliser=normaliser)
         if normaliser == "constant":
-            # Equal multisets of distances make Σ e^(-d/α) the same around every point, for every α.
-            first = sorted(self._distances(space[0]))
-            if any(sorted(self._distances(point)) != first for point in space):
-                raise InvalidValueError(
-                    "normaliser", got=normaliser, allowed="'any' here",
-                    hint="The distances from one point are not those from another: the normaliser depends on the data.",
-                )  # fmt: skip
+            self._prove()
 
     @classmethod
     def on_cycle(cls, size: int, *, epsilon: Number, sensitivity: Number = 1) -> MetricExponential:
@@ -124,8 +118,15 @@ class MetricExponential(Calibrated):
     @classmethod
     def _at(cls, epsilon: Fraction, parameters: Mapping[str, Any]) -> Self:
         made = cls(epsilon=epsilon, **{**parameters, "normaliser": "any"})
-        assign(made, normaliser=parameters.get("normaliser", "any"))  # proven once: it does not depend on ε
+        assign(made, normaliser=parameters.get("normaliser", "any"))  # proven once, by `_limit`: ε has no part in it
         return made
+
+    def _prove(self) -> None:
+        # Equal multisets of distances make Σ e^(-d/α) the same around every point, for every α.
+        first = sorted(self._distances(self.points[0]))
+        if any(sorted(self._distances(point)) != first for point in self.points):
+            hint = "The distances from one point are not those from another: the normaliser depends on the data."
+            raise InvalidValueError("normaliser", got=self.normaliser, allowed="'any' here", hint=hint)
 
     def _noise_scale(self) -> Fraction:
         return self.alpha
@@ -133,6 +134,8 @@ class MetricExponential(Calibrated):
     def _limit(self, **_asked: Any) -> str:
         if len(self.points) < 2:
             raise InvalidValueError("points", got="one point", allowed="at least two: a single one is never wrong")
+        if choose(self.normaliser, ("any", "constant"), "normaliser") == "constant":
+            self._prove()
         return HALF_A_STEP
 
     @property

@@ -13,7 +13,9 @@ import hush
 PACKAGES = (
     "accounting",
     "core",
+    "distributed",
     "ledger",
+    "local",
     "mechanisms",
     "mechanisms.grouped",
     "noise",

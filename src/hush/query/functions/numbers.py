@@ -331,7 +331,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMA
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 _BUCKET = ("this", "min_value", "max_value", "num_buckets")
 Formula = Callable[..., Any]
-"""What NumPy computes of float64 arrays."""
+"""Computes a function over float64 arrays."""
 _OPERATIONS: tuple[tuple[Op, Rule, tuple[str, ...], tuple[Reading, ...], Formula], ...] = (
     (Op.SUBTRACT, _add, (), (), lambda a, b: a - b),  # read with intervals of time, as ADD is
     (Op.MULTIPLY, _add, (), (Reading("Mul"),), lambda a, b: a * b),
@@ -341,7 +341,7 @@ _OPERATIONS: tuple[tuple[Op, Rule, tuple[str, ...], tuple[Reading, ...], Formula
     (Op.LOG, _logarithm, ("LOG", "LOG10"), (), lambda base, a: np.log(a) / np.log(base)),
     (Op.POWER, _power, ("POWER",), (Reading("Pow"),), _powers),
 )
-"""Functions of two numbers: their names, the classes that are plain calls of them, and their formulas."""
+"""Functions of two numbers: names, classes that are plain calls to each, and formulas."""
 _RISING: tuple[tuple[Op, Rule, tuple[int, int], tuple[Reading, ...], Formula], ...] = (
     *(
         (op, rule, (1, 1), (Reading(op.value.capitalize(), ONE),), ufunc)
