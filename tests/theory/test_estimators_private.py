@@ -18,7 +18,7 @@ import pytest
 import hush.mechanisms as h
 from hush import noise as noises
 from hush.core import Grid
-from hush.core.grid import whole_step
+from hush.core.grid import present, whole_step
 from hush.mechanisms.grouped import GroupedLaplace, GroupedMode, Sparse
 from hush.mechanisms.grouped.quantile import PointRuns
 
@@ -37,7 +37,7 @@ class Recorder:
             monkeypatch.setattr(kind, "release", lambda law, value: self.additive(law, value))  # noqa: PLW0108 - a function, to be bound
         for kind in (h.Exponential, h.PermuteAndFlip, h.TopK):
             monkeypatch.setattr(kind, "release", lambda law, scores: self.choice(law, scores))  # noqa: PLW0108 - a function, to be bound
-        monkeypatch.setattr(h.Quantile, "draw", lambda law, values: self.rank(law, values))  # noqa: PLW0108 - a function, to be bound
+        monkeypatch.setattr(h.Quantile, "interval", lambda law, data: self.interval(law, data))  # noqa: PLW0108 - a function, to be bound
         monkeypatch.setattr(h.Quantile, "draw_point", lambda law, values: self.rank(law, values)[0])
         monkeypatch.setattr(GroupedMode, "release", lambda law, histograms: self.mode(law, *histograms))
         monkeypatch.setattr(h.SmoothNoise, "release", lambda law, value, smooth: self.note(law, (value, smooth), 1.0))
@@ -54,6 +54,10 @@ class Recorder:
 
     def choice(self, law, scores):
         return self.note(law, list(map(int, scores)), [0, 1][: law.k] if isinstance(law, h.TopK) else 0)
+
+    def interval(self, law, data):
+        index, half = self.rank(law, present(data))
+        return float(index * law.step), float(half * law.step)
 
     def rank(self, law, values):
         (first, last), at = law.ends, len(self.steps)

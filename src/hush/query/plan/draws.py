@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hush.mechanisms import grouped
-from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.stability import Factor, Limits, Population, Units
 from hush.query.question import AggregateKind
@@ -93,24 +92,12 @@ class DrawnAggregate:
 
     kind: AggregateKind
     histogram: Histogram
-    fraction: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        if self.fraction is not None and not (0 < self.fraction < 1 and self.fraction.denominator <= MAX_DENOMINATOR):
-            raise UnplannableError(
-                f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {self.fraction}"
-            )
+    fraction: Fraction = Fraction(0)
+    """Which quantile it is: 0 for MIN, and 1 for MAX."""
 
     def weight(self, limits: Limits) -> int:
         """Return W, the weight of a row that is not weighted down."""
         return 1 if limits.units is Units.ALONE else WEIGHT
-
-    @property
-    def quantile(self) -> Fraction:
-        """Which quantile it is: 0 for MIN and 1 for MAX."""
-        if self.fraction is not None:
-            return self.fraction
-        return Fraction(0) if self.kind is AggregateKind.MIN else Fraction(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +120,14 @@ class Draw:
     def rows_off(self, choice: DrawnAggregate) -> float:
         """Return the expected error of a choice, in rows."""
         if isinstance(self.mechanism, grouped.GroupedDistribution):
-            return self.mechanism.error(choice.quantile, self.confidences[choice])
+            return self.mechanism.error(choice.fraction, self.confidences[choice])
         return self.mechanism.error(self.confidences[choice])
 
     def rows_needed(self, choice: DrawnAggregate) -> float:
         """Return the number of rows with which a quantile is known for any data."""
         assert not isinstance(self.mechanism, grouped.GroupedMode)  # noqa: S101 - the caller asks of quantiles
         if isinstance(self.mechanism, grouped.GroupedDistribution):
-            return self.mechanism.rows_needed(choice.quantile, self.confidences[choice])
+            return self.mechanism.rows_needed(choice.fraction, self.confidences[choice])
         return self.mechanism.rows_needed()
 
     def error(self) -> float:
@@ -173,7 +160,7 @@ def planned_draws(
         mechanism: grouped.GroupedQuantile | grouped.GroupedMode
         if isinstance(histogram, LineHistogram):
             mechanism = grouped.GroupedQuantile(
-                fraction=choice.quantile,
+                fraction=choice.fraction,
                 points=histogram.points,
                 epsilon=epsilon,
                 confidence=confidences[choice],

@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
+from hush.query.plan.draws import MAX_DENOMINATOR, DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     FINE,
@@ -173,9 +173,9 @@ class Moment:
     """Σ of (x-c)(y-c) for (x,x), or (x,y), or (x,y), (x,x), (y,y); none for a mean."""
     ends: tuple[float, float]
     """The least and the largest result there can be, in steps."""
-    centre: float = 0.0
-    scale: float
-    """The result is the sum of the centre and the result in steps, times this."""
+    centre: Fraction = Fraction(0)
+    scale: Fraction
+    """The result is the sum of the centre and the result in steps, times this. Exact, until its size is checked."""
 
     @property
     def inputs(self) -> list[Parts]:
@@ -218,7 +218,8 @@ class Moment:
 
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
-        return Plausible(of, unknown, ((self.centre + low) * self.scale, (self.centre + high) * self.scale))
+        lowest, highest = ((float(self.centre) + end) * float(self.scale) for end in self.ends)
+        return Plausible(of, unknown, (lowest, highest))
 
     def _raw(self, inputs: list[Floats]) -> Floats:
         """Return the estimate from a count, sums and products, before clipping."""
@@ -244,7 +245,7 @@ class Moment:
         return np.asarray(np.clip(central[0] / np.sqrt(np.where(spread == 0, np.nan, spread)), -1, 1))
 
     def _answer(self, raw: Floats, count: Floats) -> Floats:
-        result = np.asarray((self.centre + raw) * self.scale)
+        result = np.asarray((float(self.centre) + raw) * float(self.scale))
         # Bessel's correction
         return result * np.maximum(count, 1) / np.maximum(count - 1, 1) if self.kind in _SAMPLE else result
 
@@ -352,7 +353,12 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
             histogram = LineHistogram.of(population, argument)
-            fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
+            extremes = {AggregateKind.MIN: Fraction(0), AggregateKind.MAX: _ONE}
+            fraction = extremes.get(kind, aggregate.fraction or _HALF)
+            if kind not in extremes and not (0 < fraction < 1 and fraction.denominator <= MAX_DENOMINATOR):
+                raise UnplannableError(
+                    f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {fraction}"
+                )
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
@@ -389,16 +395,16 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
         needs.statistics[total] += _ONE
         second.append(total)
     # by Cauchy-Schwarz and Popoviciu: a variance is at most a quarter of the squared range
-    largest, scale = (x.last - x.first) * (y.last - y.first) / 4, float(x.step * y.step)
+    largest, scale = (x.last - x.first) * (y.last - y.first) / 4, x.step * y.step
     ends = (0.0 if kind in MOMENTS else -largest, largest)
     if kind is AggregateKind.CORRELATION:
-        ends, scale = (-1.0, 1.0), 1.0
+        ends, scale = (-1.0, 1.0), _ONE
     return Moment(kind=kind, count=source.count, first=sums, second=tuple(second), ends=ends, scale=scale)
 
 
 def _mean(total: Centred, count: Parts) -> Moment:
     """Return an average of the values that a sum around a centre adds up."""
-    centre, scale = float(total.centre), float(total.factor.step)
+    centre, scale = total.centre, total.factor.step
     return Moment(kind=AggregateKind.AVG, count=count, first=(total,), ends=total.ends, centre=centre, scale=scale)
 
 

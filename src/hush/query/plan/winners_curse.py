@@ -84,8 +84,6 @@ class Winners(NamedTuple):
         """Return how noise decides; None where it does not. ``combined`` keys are fewer than their lists say."""
         having = () if question.having is None else tuple(sorted(aggregates_in(question.having)))
         order = {aggregate for ordering in question.order for aggregate in aggregates_in(ordering.by)}
-        if not having and not order:
-            return None
         # how many groups there are, where lists of values alone say so
         lists = [domain.values for domain in public or () if isinstance(domain, Listed)]
         size = math.prod(map(len, lists)) if len(lists) == len(question.keys) and not combined else None
