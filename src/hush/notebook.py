@@ -75,21 +75,16 @@ class _Parser(argparse.ArgumentParser):
         raise MagicError(f"{message}. {self.format_usage().strip()}")
 
 
-def _parser() -> _Parser:
+def magic(shell: Any) -> Callable[[str, str | None], Any]:
+    """Return the function behind ``%hush`` and ``%%hush`` for an IPython shell."""
+    variable, terms_by_name = "", terms_of(QuestionOrder)
     parser = _Parser(prog="%%hush", add_help=False, allow_abbrev=False)
     parser.add_argument("--to", metavar="VARIABLE")
-    for name, term in terms_of(QuestionOrder).items():
+    for name, term in terms_by_name.items():
         if term.kind is TermKind.FLAG:
             parser.add_argument(f"--{name}", action="store_true", default=None)
         elif term.kind not in {TermKind.SQL, TermKind.VALUES, TermKind.LOCAL}:
             parser.add_argument(f"--{name.replace('_', '-')}", metavar=term.metavar or name.upper())
-    return parser
-
-
-def magic(shell: Any) -> Callable[[str, str | None], Any]:
-    """Return the function behind ``%hush`` and ``%%hush`` for an IPython shell."""
-    variable = ""
-    parser = _parser()
 
     def hush(line: str, cell: str | None = None) -> Any:
         """Ask the SQL in the cell at a price, or show its expected error at several prices.
@@ -109,13 +104,10 @@ def magic(shell: Any) -> Callable[[str, str | None], Any]:
         target = given.pop("to")
         if target is not None and (not target.isidentifier() or iskeyword(target)):
             raise InvalidValueError("--to", got=target, allowed="the name of a variable")
-        terms = {
-            name: terms_of(QuestionOrder)[name].read(value, f"--{name.replace('_', '-')}")
-            if isinstance(value, str)
-            else value
-            for name, value in given.items()
-            if value is not None
-        }
+        terms = {name: value for name, value in given.items() if value is not None}
+        for name, value in terms.items():
+            if isinstance(value, str):
+                terms[name] = terms_by_name[name].read(value, f"--{name.replace('_', '-')}")
         curator = _curator(shell.user_ns, variable)
         order = QuestionOrder(cell, **terms)
         if order.epsilon is None and order.accuracy is None:

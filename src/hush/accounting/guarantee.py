@@ -72,15 +72,6 @@ def trade_off_points(
     return curve
 
 
-def read_names(names: Sequence[str] | None, count: int) -> list[str]:
-    """Return a name for each of ``count`` curves of a picture."""
-    if names is None:
-        return ["this"] if count == 1 else [f"guarantee {i + 1}" for i in range(count)]
-    if len(names) != count:
-        raise InvalidValueError("names", got=list(names), allowed=f"one name for each of {count} guarantees")
-    return list(names)
-
-
 def trade_off_chart(
     curves: Sequence[Sequence[tuple[float, float]]],
     *,
@@ -307,14 +298,12 @@ class Guarantee(Described):
 
         A direction suggests an order; the divergence is the worse of both directions, so each answer holds for both.
         """
-        described = self.description
-        return min(renyi_epsilon(described, direction.cumulant.real, log) for direction in self._both)
+        return min(renyi_epsilon(self.description, direction.cumulant.real, log) for direction in self._both)
 
     def _renyi_delta(self, epsilon: Fraction) -> float:
         """Return the upper end of ln δ by divergences."""
-        described = self.description
         with precision(FIGURE_BITS):
-            values = [renyi_delta(described, direction.cumulant.real, epsilon) for direction in self._both]
+            values = [renyi_delta(self.description, direction.cumulant.real, epsilon) for direction in self._both]
             return min(0.0, *(up(value.log()) for value in values))
 
     def delta(self, epsilon: Number, *, strict: bool = True) -> Bound:
@@ -415,13 +404,18 @@ class Guarantee(Described):
 
     def chart(self, *others: Guarantee, names: Sequence[str] | None = None, kind: str = "profile") -> Chart:
         """Return a chart of the (ε, δ) curve, or of f-DP's with ``kind="trade-off"``; ``others`` go beside it."""
+        if kind not in {"profile", "trade-off"}:
+            raise InvalidValueError("kind", got=kind, allowed="'profile' or 'trade-off'")
         guarantees = [self, *others]
+        if names is None:
+            names = ["this"] if not others else [f"guarantee {i + 1}" for i in range(len(guarantees))]
+        elif len(names) != len(guarantees):
+            raise InvalidValueError(
+                "names", got=list(names), allowed=f"one name for each of {len(guarantees)} guarantees"
+            )
         if kind == "profile":
-            return profile_chart(guarantees, names=read_names(names, len(guarantees)))
-        if kind == "trade-off":
-            curves = [guarantee.trade_off_curve() for guarantee in guarantees]
-            return trade_off_chart(curves, names=read_names(names, len(guarantees)))
-        raise InvalidValueError("kind", got=kind, allowed="'profile' or 'trade-off'")
+            return profile_chart(guarantees, names=names)
+        return trade_off_chart([guarantee.trade_off_curve() for guarantee in guarantees], names=names)
 
     plot = chart
 

@@ -45,7 +45,7 @@ def from_opacus(state: Mapping[str, Any]) -> Event:
             raise InvalidValueError("history", got=entry, allowed="triples of noise multiplier, sample rate and steps")
         # A noise multiplier is σ over the clipping norm, so the sensitivity is 1.
         noise, rate, steps = entry
-        parts.append((_sampled_gaussian(noise, rate), integer(steps, "steps", minimum=0)))
+        parts.append((PoissonGaussianEvent(rate=rate, sigma=_noise(noise)), integer(steps, "steps", minimum=0)))
     return ComposedEvent(parts=parts)
 
 
@@ -82,16 +82,12 @@ def _sampled(event: Any, rate: Any) -> Event:
     """Return a Poisson-sampled step; sampling of whole compositions has no counterpart."""
     kind = type(event).__name__
     if kind == "GaussianDpEvent":
-        return _sampled_gaussian(event.noise_multiplier, rate)
+        return PoissonGaussianEvent(rate=rate, sigma=_noise(event.noise_multiplier))
     if kind == "LaplaceDpEvent":
         return PoissonLaplaceEvent(rate=rate, scale=_noise(event.noise_multiplier))
     if kind == "NoOpDpEvent":
         return ComposedEvent(parts=[])
     raise UnknownEventError("event", got=f"a Poisson-sampled {kind}", allowed="Gaussian or Laplace noise", hint=_HINT)
-
-
-def _sampled_gaussian(noise: Any, rate: Any) -> Event:
-    return PoissonGaussianEvent(rate=rate, sigma=_noise(noise))
 
 
 def _noise(multiplier: Any) -> Any:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from hush.accounting.description import Description
 from hush.accounting.events import Event
@@ -70,7 +71,7 @@ def renyi_price(event: Event, alpha: Fraction) -> Price:
     """Return the Rényi divergence of order α in the worse direction."""
     described = event.description()
     currency = f"Rényi divergence of order {float(alpha):.6g}"
-    return _rounded(lambda: described.renyi(alpha), event, currency), _mass(described)
+    return _rounded(partial(described.renyi, alpha), event, currency), _mass(described)
 
 
 def zcdp_price(event: Event) -> Price:

@@ -340,9 +340,8 @@ class _Game:
         while not self.over(best):
             batches += 1
             if self.search is not None and batches % _EXPLORED == 0:
-                fresh = _Arm(self.search())
-                self.arms.append(fresh)
-                self.run(fresh, 2 * _FIRST)
+                self.arms.append(_Arm(self.search()))
+                self.run(self.arms[-1], 2 * _FIRST)
                 for arm in self.arms:  # pairs that were given up get their share of the runs, and another chance
                     if not self.over(arm):
                         self.run(arm, best.runs // _REVISITED - arm.runs)
@@ -423,9 +422,7 @@ class _Game:
     def batch(self, arm: _Arm) -> None:
         """Run a pair once more, with a bet on the event that its earlier runs suggest."""
         event, count = arm.event, max(math.ceil((_RATIO - 1) * arm.runs), 16)
-        if self.most is not None:
-            count = min(count, self.most - arm.runs)
-        left, right = self.run(arm, count)
+        left, right = self.run(arm, count if self.most is None else min(count, self.most - arm.runs))
         self.tell("betting against the claim")
         if event is None or not right:
             return

@@ -68,9 +68,8 @@ def best_event(
     """Return the event that promises most, at whichever point of the claim; None if all outcomes are the same."""
     count = min(len(left), len(right), _LOOKED_AT)
     left, right = left.part(len(left) - count, len(left)), right.part(len(right) - count, len(right))
-    scores: list[tuple[str, str, Score]] = [("time", "seconds", partial(Sample.column, name="seconds"))]
-    if not timing:
-        scores = _scores(left, right, ratio, low_bits)
+    seconds: tuple[str, str, Score] = ("time", "seconds", partial(Sample.column, name="seconds"))
+    scores = [seconds] if timing else _scores(left, right, ratio, low_bits)
     caution = 1 + 0.25 * np.log(len(scores) + 1)
     # Where nothing speaks against the claim, the event that speaks most against half of it bounds ε from below.
     half = points[len(points) // 2]

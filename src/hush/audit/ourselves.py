@@ -104,13 +104,10 @@ def _local() -> dict[str, AuditedPart]:
     claim: dict[str, Any] = {"neighbours": "replace", "pairs": [(["a"], ["b"]), (["c"], ["a"])]}
     share = hush.distributed.LaplaceShare(sensitivity=1, epsilon=1, parties=4, honest=4)
     kinds: tuple[Any, ...] = (hush.RandomizedResponse, hush.LocalHashing, hush.SubsetSelection)
-    return {
-        "LaplaceShare": _part(lambda rows: len(rows) + sum(int(share.draw()) for _ in range(4))),
-        **{
-            kind.__name__: _releasing(kind(epsilon=1, categories=_CATEGORIES), lambda rows: rows[0], **claim)
-            for kind in kinds
-        },
-    }
+    parts = {"LaplaceShare": _part(lambda rows: len(rows) + sum(int(share.draw()) for _ in range(4)))}
+    for kind in kinds:
+        parts[kind.__name__] = _releasing(kind(epsilon=1, categories=_CATEGORIES), lambda rows: rows[0], **claim)
+    return parts
 
 
 # -- the whole way ------------------------------------------------------------------------------------------------
@@ -163,7 +160,7 @@ def _curator(rows: str, delta: str) -> Any:
     )  # fmt: skip
 
 
-def asked(sql: str, rows: Any, delta: str = "0") -> Any:
+def asked(sql: str, rows: Any, delta: str) -> Any:
     """Ask a question about rows anew, and return the answer as the analyst sees it."""
     answer = _curator(json.dumps(rows), delta).ask(sql, epsilon="1", fresh=True).to_json()
     return {"rows": answer["rows"], "errors": answer["errors"]}
@@ -174,8 +171,8 @@ def _questions() -> dict[str, AuditedPart]:
     for name, sql in _SQL.items():
         delta = _DELTA if name == "private keys" else "0"
         # in this process: each pair has engines of its own, and a limit of memory would end those of the later side
-        part = _part(partial(asked, sql, delta=delta), delta=delta, pairs=question_pairs(), isolated=False)
-        parts[f"ask: {name}"] = part
+        asking = partial(asked, sql, delta=delta)
+        parts[f"ask: {name}"] = _part(asking, delta=delta, pairs=question_pairs(), isolated=False)
     return parts
 
 

@@ -14,7 +14,7 @@ import typer
 from typer import Option
 
 from hush.cli.options import AskerOptions, spread
-from hush.cli.output import Format, FormatOption, print_answer, the_format, working
+from hush.cli.output import Format, FormatOption, print_answer, text_of, the_format, working
 from hush.core import HushError, InvalidValueError
 from hush.core.format import visible
 from hush.curator.terms import QuestionOrder, QuestionTerms
@@ -113,11 +113,7 @@ def question(query: str, file: Path | None = None) -> str:
     if query == "-":
         return sys.stdin.read()
     if query.startswith("@"):
-        path = Path(query[1:])
-        try:
-            return path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise InvalidValueError("SQL", got=query, allowed="@ and a text file that can be read") from None
+        return text_of(Path(query[1:]), "SQL")
     if len(query.split()) == 1 and Path(query).is_file():
         raise InvalidValueError("SQL", got=query, allowed="a question", hint=f"To read it from the file: @{query}")
     return query

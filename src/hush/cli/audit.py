@@ -167,13 +167,12 @@ def _loaded(place: str, name: str = "") -> Any:
 
 
 def _words(command: str) -> list[str]:
-    words: list[str] = []
     with suppress(ValueError):
         words = shlex.split(command)
-    if not any("{rows}" in word for word in words):
-        allowed = "a program in a shell's words, with {rows} where its CSV file belongs"
-        raise InvalidValueError("--command", got=command, allowed=allowed)
-    return words
+        if any("{rows}" in word for word in words):
+            return words
+    allowed = "a program in a shell's words, with {rows} where its CSV file belongs"
+    raise InvalidValueError("--command", got=command, allowed=allowed)
 
 
 def program(arguments: list[str], path: Path, *, limit: float = 10.0) -> Any:

@@ -236,9 +236,8 @@ def _trust_tour(out: Console, epsilon: str, folder: Path | None) -> dict[str, An
     true = [int(_PEOPLE / len(_PARTIES) * _SHARE) + 10 * i for i in range(len(_PARTIES))]
     out.print(Rule(f"One count, four models of trust: {_PEOPLE:,} people, ε = {epsilon}", align="left"))
     rows = price_of_trust(epsilon=epsilon, people=_PEOPLE)
-    summed = _secure_sum(true, epsilon, out)
-    central = Laplace(sensitivity=1, epsilon=epsilon).release(sum(true))
-    drawn: dict[str, float] = {"central": central, "aggregated, 10% lost": summed}
+    drawn: dict[str, float] = {"aggregated, 10% lost": _secure_sum(true, epsilon, out)}
+    drawn["central"] = Laplace(sensitivity=1, epsilon=epsilon).release(sum(true))
     for model in ("local", "shuffled"):  # everybody is asked by randomized response, and the count is estimated
         own: Any = next(row.local_epsilon for row in rows if row.model == model)
         response = RandomizedResponse(epsilon=own)
@@ -254,12 +253,9 @@ def _trust_tour(out: Console, epsilon: str, folder: Path | None) -> dict[str, An
         folder.mkdir(parents=True, exist_ok=True)
         chart_of_trust(rows).save(folder / _CHART)
         out.print(f"A chart of it is in {folder / _CHART}.")
-    return {
-        "models": [{"model": row.model, "deviation": row.deviation, "run": drawn.get(row.model)} for row in rows],
-        "truth": sum(true),
-        "smokers": _smokers(out),
-        "chart": None if folder is None else str(folder / _CHART),
-    }
+    models = [{"model": row.model, "deviation": row.deviation, "run": drawn.get(row.model)} for row in rows]
+    chart = None if folder is None else str(folder / _CHART)
+    return {"models": models, "truth": sum(true), "smokers": _smokers(out), "chart": chart}
 
 
 def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
@@ -274,11 +270,12 @@ def _secure_sum(counts: list[int], epsilon: str, out: Console) -> int:
     session = Session(name="demo", parties=parties, aggregator=public, epsilon=epsilon)
     server = listen("127.0.0.1", 0)
     address = server.getsockname()
-    children = []
-    for name, count in zip(_PARTIES, counts, strict=True):
-        child = get_context("spawn").Process(target=join, args=(session, name, keys[name][0], [count], address))
+    children = [
+        get_context("spawn").Process(target=join, args=(session, name, keys[name][0], [count], address))
+        for name, count in zip(_PARTIES, counts, strict=True)
+    ]
+    for child in children:
         child.start()
-        children.append(child)
     try:
         total = aggregate(session, private, server, seconds=60)
     finally:

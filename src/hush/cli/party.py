@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from typer import Argument, Option
 
 from hush.cli.options import JsonOption
@@ -164,15 +165,12 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run one session, and print the noisy sums."""
-    agreed, private, out = _session(session), _key(key), console()
-    server = listen(*_address(address))
-    if not as_json:
-        out.print(f"Listening on {':'.join(map(str, server.getsockname()[:2]))} for {len(agreed.parties)} parties …")
-    notes: list[dict[str, str]] = []
+    agreed, private, out = _session(session), _key(key), Console(quiet=True) if as_json else console()
+    server, notes = listen(*_address(address)), list[dict[str, str]]()
+    out.print(f"Listening on {':'.join(map(str, server.getsockname()[:2]))} for {len(agreed.parties)} parties …")
 
     def progress(step: str, answers: int) -> None:
-        if not as_json:
-            out.print(f"{step}: {answers} of {len(agreed.parties)}")
+        out.print(f"{step}: {answers} of {len(agreed.parties)}")
 
     try:
         total = collect(agreed, private, server, seconds=seconds, progress=progress, transcript=notes)

@@ -66,17 +66,6 @@ def _opened(options: PeopleOptions) -> Iterator[People]:
                 monitoring.record(people, ledger)
 
 
-def _check_named(name: str, policy: Path) -> None:
-    """Refuse an analyst whom the policy does not name: they could sign in and ask about nothing."""
-    names = [name]
-    with suppress(HushError):  # a policy with mistakes, which are told elsewhere
-        names = list(Policy.read(policy).analysts) if policy.exists() else names
-    if name not in names:
-        there = f"It names {', '.join(names) or 'nobody'}; add [analysts.{name}] with its data first."
-        hint = did_you_mean(name, names, otherwise=there)
-        raise InvalidValueError("NAME", got=name, allowed=f"an analyst of {policy}", hint=hint)
-
-
 @command(people, "list")
 def list_(options: PeopleOptions) -> None:
     """Show everybody, with their roles, tokens and sessions."""
@@ -95,9 +84,13 @@ def add(
     name: NameArgument, role: RolesOption = None, *, address: AddressOption = ADDRESS, options: PeopleOptions
 ) -> None:
     """Add somebody, and print a link that signs them in once. The policy must name an analyst."""
-    roles = role or [Role.ANALYST]
-    if Role.ANALYST in roles:
-        _check_named(name, options.policy)
+    roles, names, policy = role or [Role.ANALYST], [name], options.policy
+    with suppress(HushError):  # a policy with mistakes, which are told elsewhere
+        names = list(Policy.read(policy).analysts) if policy.exists() else names
+    if Role.ANALYST in roles and name not in names:  # they could sign in and ask about nothing
+        there = f"It names {', '.join(names) or 'nobody'}; add [analysts.{name}] with its data first."
+        hint = did_you_mean(name, names, otherwise=there)
+        raise InvalidValueError("NAME", got=name, allowed=f"an analyst of {policy}", hint=hint)
     _link(name, address, options, roles)
 
 

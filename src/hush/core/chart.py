@@ -444,8 +444,18 @@ def time_ticks(low: float, high: float, *, about: int = 6, least: float = 0) -> 
                 math.ceil((low + 3 * DAY) / step) * step - 3 * DAY if step >= 7 * DAY else math.ceil(low / step) * step
             )
             count = max(0, math.floor((high - first) / step + 1e-9)) + 1
-            times = [first + index * step for index in range(count) if first + index * step <= high]
-            return _with_texts(times, step)
+            ticks, before = list[tuple[float, str]](), None
+            for time in (first + index * step for index in range(count) if first + index * step <= high):
+                moment = _EPOCH + dt.timedelta(seconds=time)
+                # the first of a day or year says which one
+                text, date = f"{moment:%H:%M:%S}" if step < 60 else f"{moment:%H:%M}", f"{moment.day} {moment:%b}"
+                if step >= DAY:
+                    text = f"{date} {moment.year}" if before is None or before.year != moment.year else date
+                elif before is None or before.date() != moment.date():
+                    text = f"{date} {text}"
+                ticks.append((time, text))
+                before = moment
+            return ticks
     months = next((step for step in _MONTHS if span / (step * 30.44 * DAY) <= about), _MONTHS[-1])
     begin = _EPOCH + dt.timedelta(seconds=low)
     first = (begin.year * 12 + begin.month - 1) // months * months
@@ -453,22 +463,6 @@ def time_ticks(low: float, high: float, *, about: int = 6, least: float = 0) -> 
     days = [day for index in indices if low <= seconds(day := dt.date(max(index // 12, 1), index % 12 + 1, 1)) <= high]
     texts = [str(day.year) if day.month == 1 else f"{day:%b %Y}" if day is days[0] else f"{day:%b}" for day in days]
     return list(zip(map(seconds, days), texts, strict=True))
-
-
-def _with_texts(times: list[float], step: float) -> list[tuple[float, str]]:
-    """Return times with texts; the first of a day or month says which one."""
-    ticks, before = [], None
-    for time in times:
-        moment = _EPOCH + dt.timedelta(seconds=time)
-        date = f"{moment.day} {moment:%b}"
-        clock = f"{moment:%H:%M:%S}" if step < 60 else f"{moment:%H:%M}"
-        if step >= DAY:
-            text = f"{date} {moment.year}" if before is None or before.year != moment.year else date
-        else:
-            text = f"{date} {clock}" if before is None or before.date() != moment.date() else clock
-        ticks.append((time, text))
-        before = moment
-    return ticks
 
 
 _COLOURS = 5

@@ -22,9 +22,9 @@ hush.core.errors.InvalidValueError: The 'scale' parameter must be a positive fin
 
 from __future__ import annotations
 
+import copyreg
 import re
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, ClassVar
 
 _MAX_SHOWN_LENGTH = 80
@@ -57,6 +57,10 @@ class HushError(Exception):
         """Derive the code from the name of the class: ``LedgerBusyError`` has ``ledger-busy``."""
         if "code" not in vars(cls):
             cls.code = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Made again without its constructor, whose arguments are not those of an exception.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
     def pointer(self) -> str:
         """Return the line of the user's text with a mark under the error's position; "" if the position is unknown."""
@@ -93,9 +97,6 @@ class InvalidValueError(HushError, ValueError):
         self.hint = hint
         message = f"The '{parameter}' parameter must be {allowed}. Got {shown(got)} instead."
         super().__init__(f"{message} {hint}" if hint else message)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), self.parameter, got=self.got, allowed=self.allowed, hint=self.hint), ()
 
 
 def members(values: object, parameter: str, *, allowed: str, of: type | None = None) -> list[Any]:
@@ -142,9 +143,6 @@ class UncertainError(PrecisionError):
             f"{figure} is certified to lie between {lower:.9g} and {upper:.9g}, which is wider than promised. "
             "The upper end is sound: ask again with strict=False to have it."
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (UncertainError, (self.figure, self.lower, self.upper))
 
 
 class DescriptionError(HushError, ValueError):

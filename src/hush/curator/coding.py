@@ -210,7 +210,21 @@ class Masks:
 
 def masks(coding: Coding, condition: str) -> Masks:
     """Return the cells of a release that a condition holds for."""
-    having, order = _read(coding, condition)
+    from hush.query.sql import parse
+    from hush.query.sql.text import read_expression
+
+    read_expression(condition)
+    names = coding.domain.names
+    types: dict[str, Type] = {column.name: column.coded.type for column in coding.columns}
+    schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
+    fields = ", ".join(map(in_quotes, names))
+    query = parse(f"SELECT {fields}, COUNT(*) FROM release GROUP BY {fields} HAVING {condition}", schema)  # noqa: S608
+    having = query.having if isinstance(query, Question) else None
+    if having is None or not isinstance(query, Question) or query.order or query.limit is not None:
+        raise InvalidValueError("condition", got=condition, allowed="one condition")
+    if any(key.source != "key" for key in released_in([having])):
+        raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
+    order = [names.index(name) for name, _ in query.keys]  # the place of each key's column
     places = sorted({order[key.index] for key in released_in([having])})
     shape = tuple(coding.columns[column_index].size for column_index in places)
     if float(np.prod(np.array(shape, dtype=np.float64))) > _CELLS:
@@ -239,25 +253,6 @@ def masks(coding: Coding, condition: str) -> Masks:
     return Masks(
         columns=tuple(coding.columns[column_index].name for column_index in places), surely=surely, maybe=maybe
     )
-
-
-def _read(coding: Coding, condition: str) -> tuple[Expression, list[int]]:
-    """Return a condition as an expression over keys, and the place of each key's column."""
-    from hush.query.sql import parse
-    from hush.query.sql.text import read_expression
-
-    read_expression(condition)
-    names = coding.domain.names
-    types: dict[str, Type] = {column.name: column.coded.type for column in coding.columns}
-    schema = Schema(data="release", tables={"release": Table(name="release", columns=types)})
-    fields = ", ".join(map(in_quotes, names))
-    query = parse(f"SELECT {fields}, COUNT(*) FROM release GROUP BY {fields} HAVING {condition}", schema)  # noqa: S608
-    having = query.having if isinstance(query, Question) else None
-    if having is None or not isinstance(query, Question) or query.order or query.limit is not None:
-        raise InvalidValueError("condition", got=condition, allowed="one condition")
-    if any(key.source != "key" for key in released_in([having])):
-        raise InvalidValueError("condition", got=condition, allowed="a condition on the release's columns alone")
-    return having, [names.index(name) for name, _ in query.keys]
 
 
 def _true(expression: Expression, order: list[int], values: dict[int, list[Any]], coding: Coding, size: int) -> Flags:

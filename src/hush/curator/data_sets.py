@@ -235,7 +235,15 @@ def shared(policy: Policy) -> Iterator[HushError]:
 def twins(tables: Iterable[TableRows]) -> Iterator[tuple[TableRows, TableRows, str]]:
     """Yield every two tables with the same rows that are not both public, and in words why that is refused."""
     for former, latter in combinations(tables, 2):
-        if (former.public and latter.public) or not _overlap(former, latter):
+        if former.public and latter.public:
+            continue
+        same = former.place == latter.place  # tables of servers are one as far as addresses and names tell
+        if isinstance(former.place, Source) and isinstance(latter.place, Source):
+            try:
+                same = overlap(former.place, former.table, latter.place, latter.table)
+            except SourceError:  # one file at least, of which nothing better is known
+                same = True
+        if not same:
             continue
         why = "so they would have two budgets"
         if former.data == latter.data:
@@ -244,12 +252,3 @@ def twins(tables: Iterable[TableRows]) -> Iterator[tuple[TableRows, TableRows, s
             public = "former" if former.public else "latter"
             why = f"and the {public} is public, so nothing of them would be protected"
         yield former, latter, why
-
-
-def _overlap(former: TableRows, latter: TableRows) -> bool:
-    if not (isinstance(former.place, Source) and isinstance(latter.place, Source)):
-        return former.place == latter.place  # tables of servers are one as far as addresses and names tell
-    try:
-        return overlap(former.place, former.table, latter.place, latter.table)
-    except SourceError:  # one file at least, of which nothing better is known
-        return True

@@ -354,28 +354,28 @@ def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:
     errors = half_widths(read, candidates)
     columns = []
     for name, expression in read.plan.question.outputs:
-        kind = expression.type.kind
+        kind, (lower, upper) = expression.type.kind, limits_of(expression, read.plan)
         column = AnswerColumn(
             name=name,
             kind=kind,
             values=uniform(read.values(expression), kind),
             errors=tuple(errors[expression]) if expression in errors else None,
             counts=is_count(expression, read.plan),
-            **limits_of(expression, read.plan),
+            lower=None if lower is None else float(lower),
+            upper=None if upper is None else float(upper),
         )
         columns.append(column)
     return tuple(columns)
 
 
-def limits_of(expression: Expression, plan: Plan) -> dict[str, float]:
-    """Return the limits of an output's truth that follow from question and policy; empty where none do."""
-    if not isinstance(expression, Released | Call) or not expression.type.kind.numeric:
-        return {}
-    # the type of a function holds for whatever is released: a root is at least 0
-    ends = expression.type.lower, expression.type.upper
-    if isinstance(expression, Released):
-        ends = (None, None) if expression.source == "key" else _limits(plan.question.aggregates[expression.index])
-    return {end: float(limit) for end, limit in zip(("lower", "upper"), ends, strict=True) if limit is not None}
+def limits_of(expression: Expression, plan: Plan) -> tuple[Fraction | None, Fraction | None]:
+    """Return the limits of an output's truth, as far as they follow from question and policy."""
+    if isinstance(expression, Released) and expression.source == "aggregate" and expression.type.kind.numeric:
+        return _limits(plan.question.aggregates[expression.index])
+    if isinstance(expression, Call) and expression.type.kind.numeric:
+        # the type of a function holds for whatever is released: a root is at least 0
+        return expression.type.lower, expression.type.upper
+    return None, None
 
 
 def _limits(aggregate: Aggregate) -> tuple[Fraction | None, Fraction | None]:

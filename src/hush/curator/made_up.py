@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -44,7 +43,11 @@ UNITS = 1000
 _NULLS = 50
 """One cell in this many is NULL, in columns that may have NULL."""
 _WIDE = Fraction(2**62)
-_FIRST_DAY, _LAST_DAY = dt.date(2020, 1, 1), dt.date(2025, 12, 31)
+_LINES = {
+    Kind.DATE: (position(dt.date(2020, 1, 1)), position(dt.date(2025, 12, 31))),
+    Kind.TIMESTAMP: (position(dt.datetime(2020, 1, 1)), position(dt.datetime(2025, 12, 31))),  # noqa: DTZ001
+}
+_STEPS = {Kind.INTEGER: Fraction(1), Kind.DATE: Fraction(1), Kind.TIMESTAMP: Fraction(1_000_000)}
 _WORDS = tuple(f"made up {number}" for number in range(1, 21))
 
 
@@ -91,27 +94,18 @@ def _cells(name: str, type_: Type, number: int) -> list[Any]:
         values = [plain(value) for value in type_.values or _WORDS]
         cells = [values[mix % len(values)] for mix in mixed]
     else:
-        first, last, step = _line(type_)
-        places = int((last - first) / step) + 1
-        cells = [plain(at_position(type_.kind, first + (mix % places) * step)) for mix in mixed]
+        # the line on which values are spread: between the bounds, as far as there are any
+        lower, upper = _LINES.get(type_.kind, (Fraction(0), Fraction(100)))
+        lower = max(type_.lower if type_.lower is not None else min(lower, type_.upper or lower), -_WIDE)
+        upper = max(min(type_.upper if type_.upper is not None else max(upper, lower), _WIDE), lower)
+        step = max(type_.step or Fraction(0), _STEPS.get(type_.kind, Fraction(0)))
+        step = step or (upper - lower) / 1000 or Fraction(1)
+        places = int((upper - lower) / step) + 1
+        cells = [plain(at_position(type_.kind, lower + (mix % places) * step)) for mix in mixed]
     if not type_.nullable:
         return cells
     # mixed anew, so that NULL does not fall on the same values each time
     return [None if mix % _NULLS == 0 else cell for cell, mix in zip(cells, _mixed(f"{name}?", number), strict=True)]
-
-
-def _line(type_: Type) -> tuple[Fraction, Fraction, Fraction]:
-    """Return the ends and the step of the line on which values are spread."""
-    by_kind: Mapping[Kind, tuple[Fraction, Fraction]] = {
-        Kind.DATE: (position(_FIRST_DAY), position(_LAST_DAY)),
-        Kind.TIMESTAMP: (position(dt.datetime(2020, 1, 1)), position(dt.datetime(2025, 12, 31))),  # noqa: DTZ001
-    }
-    lower, upper = by_kind.get(type_.kind, (Fraction(0), Fraction(100)))
-    lower = max(type_.lower if type_.lower is not None else min(lower, type_.upper or lower), -_WIDE)
-    upper = min(type_.upper if type_.upper is not None else max(upper, lower), _WIDE)
-    coarse = {Kind.INTEGER: Fraction(1), Kind.DATE: Fraction(1), Kind.TIMESTAMP: Fraction(1_000_000)}
-    step = max(type_.step or Fraction(0), coarse.get(type_.kind, Fraction(0))) or (upper - lower) / 1000 or Fraction(1)
-    return lower, max(upper, lower), step
 
 
 def _mixed(name: str, number: int) -> list[int]:

@@ -87,7 +87,7 @@ def _drawn(draw: Draw, histograms: Sequence[Sparse]) -> list[Picks]:
         return [Picks([histogram.values[number] for number in numbers], [None] * len(numbers))]
     assert isinstance(histogram, LineHistogram)  # noqa: S101 - a quantile lies on a line
     if isinstance(mechanism, grouped.GroupedDistribution):
-        requests = [(choice.quantile, confidence) for choice, confidence in draw.confidences.items()]
+        requests = [(choice.fraction, confidence) for choice, confidence in draw.confidences.items()]
         intervals = mechanism.release(histograms, requests)
     else:
         intervals = [mechanism.release(histograms)]

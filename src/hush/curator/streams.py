@@ -432,12 +432,29 @@ class StreamRelease:
 
         A part is durable when it is done, so what is interrupted is taken up by the next call.
         """
+        hint = (
+            f"What was released stays readable. Or stop it, hush stream stop {self.name}, and make another under "
+            "another name. Nothing was read and nothing was charged."
+        )
         with self._session.in_use():
             state = self._state()
-            if state.definition["ended"]:
+            definition = state.definition
+            if definition["ended"]:
                 raise StreamError(f"The stream {self.name!r} has ended.")
-            totals = self._asked(state)
-            last = self._last(totals, state.definition, through)
+            totals = parse_totals(self._session, definition["question"], definition["data"])
+            initial, now = definition.get("terms"), _terms(totals, state.stream.plan, definition["cap"])
+            if initial is None:
+                raise StreamError(
+                    f"The stream {self.name!r} was made by an earlier version of hush, which did not write down the "
+                    f"policy that its noise was chosen for. So it cannot go on. {hint}"
+                )
+            # the noise was chosen and paid for under the policy of that day
+            if parts := sorted(term for term in initial.keys() | now.keys() if initial.get(term) != now.get(term)):
+                raise StreamError(
+                    f"The policy has changed since the stream {self.name!r} was made: {', '.join(parts)}. Its noise "
+                    f"was chosen and paid for as they were. Take back the change to go on with it. {hint}"
+                )
+            last = self._last(totals, definition, through)
             if last <= state.stream.released:
                 return False
             self._release(totals, state, last)
@@ -449,27 +466,6 @@ class StreamRelease:
             state = self._state()
             totals = parse_totals(self._session, state.definition["question"], state.definition["data"])
             return max(self._last(totals, state.definition, through) - state.stream.released, 0)
-
-    def _asked(self, state: StreamState) -> _TotalsQuestion:
-        """Return the stream's question under the present policy; refuse if the policy differs from that of its day."""
-        definition = state.definition
-        hint = (
-            f"What was released stays readable. Or stop it, hush stream stop {self.name}, and make another under "
-            "another name. Nothing was read and nothing was charged."
-        )
-        totals = parse_totals(self._session, definition["question"], definition["data"])
-        initial, now = definition.get("terms"), _terms(totals, state.stream.plan, definition["cap"])
-        if initial is None:
-            raise StreamError(
-                f"The stream {self.name!r} was made by an earlier version of hush, which did not write down the policy "
-                f"that its noise was chosen for. So it cannot go on. {hint}"
-            )
-        if parts := sorted(term for term in initial.keys() | now.keys() if initial.get(term) != now.get(term)):
-            raise StreamError(
-                f"The policy has changed since the stream {self.name!r} was made: {', '.join(parts)}. Its noise was "
-                f"chosen and paid for as they were. Take back the change to go on with it. {hint}"
-            )
-        return totals
 
     def _release(self, asked: _TotalsQuestion, before: StreamState, last: int) -> None:
         """Measure the next part of the periods up to ``last``, and release it, unless another caller was first."""

@@ -167,7 +167,7 @@ class ServerConnection(SqlConnection):
         """Choose groups from the stream of all, and compute the other statistics of the chosen ones."""
         main = prepared.main
         assert main is not None  # noqa: S101 - it counts the units by which keys are chosen
-        units, groups_wanted = main.labels.index("units"), []
+        units, groups_wanted = main.query.labels.index("units"), []
         with self.server.transaction() as transaction:
             for batch in transaction.stream(main, prepared.rows.lists.parameters, AT_ONCE):
                 counts = np.array([int(row[units]) for row in batch], dtype=np.int64)
@@ -180,7 +180,7 @@ class ServerConnection(SqlConnection):
             return prepared.chosen(groups_wanted, transaction.fetch)
 
     def coded(self, prepared: PreparedRows) -> Mapping[str, npt.NDArray[Any]]:
-        labels = prepared.statement.labels
+        labels = prepared.statement.query.labels
         with self.server.transaction() as transaction:
             rows = transaction.fetch(prepared.statement, prepared.lists.parameters)
         table = np.array(rows, dtype=np.int64).reshape(-1, len(labels))

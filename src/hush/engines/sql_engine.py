@@ -224,7 +224,7 @@ class SqlEngine:
         if not prepared.plan.events:  # public keys alone: nothing is paid, so no row is read
             return Exact(keys=groups.keys, units=None, statistics={}, histograms=()).only(prepared.shown)
         results = iter(self.connection.results(prepared))
-        labels, rows = ([], []) if prepared.main is None else (prepared.main.labels, next(results))
+        labels, rows = ([], []) if prepared.main is None else (prepared.main.query.labels, next(results))
         return groups.exact(prepared, labels, rows, results).only(prepared.shown)
 
     def compute(self, prepared: Statements, keys: Columns, aggregates: Columns) -> list[Row]:

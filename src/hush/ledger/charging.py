@@ -263,9 +263,7 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             # The ledger's clock never goes back. 2⁶² is above every entry's number.
             last = store.previous(2**62, asked.data), store.charge_before(2**62, *asked.key)
             body["clock"] = max([body["when"], *(_clock(entry) for entry in last if entry is not None)])
-            account = state.accounts[state.charged(asked.data, asked.analyst, shared=paid is not None)[-1]]
-            assert account is not None  # noqa: S101 - it was just charged
-            _check_allowance(store, allowance, asked.key, account, fitting.content["price"][-1], clock=body["clock"])
+            _check_allowance(store, allowance, asked.key, fitting, clock=body["clock"])
         body |= fitting.content
         names: dict[str, Any] = {"data": asked.data, "analyst": asked.analyst, "request": asked.request}
         kind = "reserve" if paid is None else "shared"
@@ -496,17 +494,16 @@ def _clock(entry: Entry) -> str:
     return max(str(content.get("clock", "")), str(content.get("when", "")))
 
 
-def _check_allowance(
-    store: Store, allowance: Allowance, key: Key, account: Filter, due: dict[str, str], *, clock: str
-) -> None:
+def _check_allowance(store: Store, allowance: Allowance, key: Key, fitting: Charged, *, clock: str) -> None:
     """Refuse a charge that, with the others of the present window, is more than the allowance (inside a lock)."""
+    # The last one is the analyst's own account, or the data set's if they have none.
+    (*_, account), (*_, due) = fitting.accounts.values(), fitting.content["price"]
+    assert account is not None  # noqa: S101 - it was just charged
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
     window = under(fresh, (Fraction(allowance.epsilon), account.delta))
     entry = store.charge_before(2**62, *key)
     while entry is not None and allowance.window(_clock(entry)) >= allowance.window(clock):
-        # The last price is the one to the analyst's own account, or to the data set's if they have none.
-        prices = entry.read()["price"]
-        if prices:
+        if prices := entry.read()["price"]:
             window = window.spend(_in_currency(window, charge_from_json(account.currency, prices[-1])))
         entry = store.charge_before(entry.number, *key)
     cost = _in_currency(window, charge_from_json(account.currency, due))

@@ -299,10 +299,8 @@ class Act:
                 return f"made the ledger{', anew' if reason else ''}{reason}"
             case "data" | "analyst" | "raise":
                 done = {"data": "opened", "analyst": "added", "raise": "raised"}[self.kind]
-                states = [account.get("state") for account in self.detail.get("accounts", ())]
-                budget = "no budget of their own"
-                if states and states[0] is not None:
-                    budget = _budget(filter_from_json(states[0]))
+                state = self.detail["accounts"][0]["state"]
+                budget = "no budget of their own" if state is None else _budget(filter_from_json(state))
                 return f"{done} {who}: {budget}{reason}"
             case "restored":
                 lost = self.detail.get("lost", "none")
@@ -316,13 +314,11 @@ class Act:
                 wanted, price = self.detail.get("wanted"), self.detail.get("epsilon")
                 asked = f"a budget of ε={wanted}" if wanted else f"a question{f' for ε={price}' if price else ''}"
                 return f"asked for {asked} on {self.data}{reason}"
-            case "approved" | "declined":
-                return f"{self.kind} request {self.detail['of']} of {who}{reason}"
             case "standing" | "ended":
                 what = "set aside for" if self.kind == "standing" else "stopped"
                 return f"{what} the stream {self.detail['name']} on {self.data}{reason}"
-            case _:
-                return f"{self.kind} {who}{reason}".rstrip()
+            case _:  # approved, declined
+                return f"{self.kind} request {self.detail['of']} of {who}{reason}"
 
 
 def _budget(account: Filter) -> str:
@@ -389,6 +385,7 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
     for key, share in shares.items():
         exact = {"epsilon": decimal(share.epsilon), "delta": decimal(share.delta)}
         taken[budget_of(key)] = {"took": float(share.took), "left": float(share.left), **exact}
+    facts |= {"epsilon": content.get("epsilon"), "finished": result.get("when"), "reason": result.get("reason")}
     return Release(
         **facts,
         share=float(shares[entry.data, ""].took) if (entry.data, "") in shares else 0.0,
@@ -396,9 +393,6 @@ def _release(chain: Chain, entry: Entry, outcome: Entry | None) -> Release:
         of="" if bound is None else budget_of(bound[0]),
         shares=taken,
         outcome=state,
-        epsilon=content.get("epsilon"),
-        finished=result.get("when"),
-        reason=result.get("reason"),
     )
 
 

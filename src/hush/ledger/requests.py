@@ -94,17 +94,11 @@ def listed(store: Store) -> list[ParkedQuestion]:
             continue
         content, decision = entry.read(), decisions.get(entry.number)
         told = {} if decision is None else decision.read()
-        request = ParkedQuestion(
-            number=entry.number,
-            analyst=entry.analyst,
-            data=entry.data,
-            **{name: content[name] for name in ("when", "question", "identity", "epsilon", "reason")},
-            state="waiting" if decision is None else "used" if entry.number in used else decision.kind,
-            by=told.get("by", ""),
-            why=told.get("reason", ""),
-            wanted=content.get("wanted"),
-        )
-        requests.append(request)
+        facts = {name: content[name] for name in ("when", "question", "identity", "epsilon", "reason")}
+        facts |= {"by": told.get("by", ""), "why": told.get("reason", ""), "wanted": content.get("wanted")}
+        state = "waiting" if decision is None else "used" if entry.number in used else decision.kind
+        names = {"analyst": entry.analyst, "data": entry.data}
+        requests.append(ParkedQuestion(number=entry.number, state=state, **names, **facts))
     return requests
 
 
@@ -120,9 +114,8 @@ def ask_for_budget(chain: Chain, key: Key, present: Fraction | None, epsilon: Nu
     with chain.locked():
         for request in listed(chain.store):
             if request.state == "waiting" and request.wanted is not None and (request.data, request.analyst) == key:
-                raise LedgerError(
-                    f"A larger budget is asked for already (request {request.number}); the owner decides."
-                )
+                why = f"A larger budget is asked for already (request {request.number}); the owner decides."
+                raise LedgerError(why)
         return _park(chain, key, wish)
 
 
@@ -168,25 +161,21 @@ def approval(
 
     ``wish`` has the question's text, its identity, and the analyst's reason.
     """
-    data, analyst = key
     # An approval holds for one price: the same question at another ε is another request.
     price = None if epsilon is None else str(epsilon)
+    wanted = (*key, wish["identity"], price)
     for request in listed(chain.store):
-        same = (request.data, request.analyst, request.identity) == (data, analyst, wish["identity"])
-        if not same or request.epsilon != price:
-            continue
         number = request.number
+        if (request.data, request.analyst, request.identity, request.epsilon) != wanted or request.state == "used":
+            continue
         if request.state == "approved":
             return number
         if request.state == "waiting":
-            return Parked(number=number, message=f"The question waits for the owner (request {number}).")
-        if request.state == "declined":
-            why = f": {request.why}" if request.why else ""
-            return Parked(number=number, message=f"{request.by} has declined request {number}{why}.")
+            return Parked(number, f"The question waits for the owner (request {number}).")
+        return Parked(number, f"{request.by} has declined request {number}{': ' * bool(request.why)}{request.why}.")
     # No request yet, or only used ones: an approval is good for one charge.
     number = _park(chain, key, {**wish, "epsilon": price})
+    needed = f"Questions above ε={figure(limit)} need the owner's approval."
     return Parked(
-        number=number,
-        message=f"Questions above ε={figure(limit)} need the owner's approval. Request {number} is recorded and "
-        "nothing was charged; ask again when it is approved.",
+        number, f"{needed} Request {number} is recorded and nothing was charged; ask again when it is approved."
     )

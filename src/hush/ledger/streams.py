@@ -340,16 +340,10 @@ class DeclaredStreams:
                 assert account is not None  # noqa: S101 - data sets have budgets
                 unit = price(account, steps)
                 plan = SetAside(data=data, price=unit, events=events_hash(written), releases=releases)
-                body = {
-                    "declared": declaration.to_json(),
-                    "epsilon": str(epsilon),
-                    "releases": releases,
-                    "events": written,
-                    "terms": terms.to_json(),
-                    "gaussian": gaussian,
-                    "price": charge_to_json(unit) | {"currency": unit.currency},
-                    "shares": [self._fit(declaration, account, plan, steps, epsilon).to_json()],
-                }
+                share = self._fit(declaration, account, plan, steps, epsilon).to_json()
+                body = {"declared": declaration.to_json(), "epsilon": str(epsilon), "releases": releases}
+                body |= {"events": written, "terms": terms.to_json(), "gaussian": gaussian, "shares": [share]}
+                body["price"] = charge_to_json(unit) | {"currency": unit.currency}
                 self._chain.record("standing", actor.name, body, data=data, request=declaration.name)
         stream = self.find(declaration.name)
         check_same(stream, declaration)  # it may have been declared before

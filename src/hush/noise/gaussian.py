@@ -108,14 +108,8 @@ class Staircase(NamedTuple):
     """W²/(2v), for the float64 level."""
 
 
-class _Shape(NamedTuple):
-    """The tables that staircases with the same heights share."""
-
-    scale: int
-    heights: tuple[int, ...]
-    threshold: npt.NDArray[np.uint64]
-    alias: npt.NDArray[np.intp]
-    rate: npt.NDArray[np.float64]
+_Heights = tuple[int, tuple[int, ...], npt.NDArray[np.uint64], npt.NDArray[np.intp], npt.NDArray[np.float64]]
+"""The tables that staircases with the same heights share: the fields from ``scale`` to ``rate``."""
 
 
 @lru_cache(maxsize=256)
@@ -128,7 +122,7 @@ def staircase(variance: Fraction) -> Staircase:
     width = 2**width_bits
     scaled = variance / width**2  # in (0, 1024); from 256 on where w > 0
     rounded_up = Fraction(math.ceil(scaled / _SHARED_VARIANCE_STEP) * _SHARED_VARIANCE_STEP)
-    shape = _shape(rounded_up if width_bits else scaled, single=not width_bits)
+    scale, heights, threshold, alias, rate = _heights(rounded_up if width_bits else scaled, single=not width_bits)
     half = _half_precision(scaled)
     # q falls with k, so the smallest acceptance probability of block j is that of its last integer, jW + W - 1.
     last = np.arange(BLOCKS, dtype=np.float64) + (1 - 1 / width)
@@ -137,14 +131,14 @@ def staircase(variance: Fraction) -> Staircase:
     if width == 1:
         bottom[0] = 0.5  # block 0 is the integer 0 alone, and q(0) = 1/2
     # Rounded down by 2⁻⁴⁰, more than all of this can err, and by what the offset may add to the word.
-    lowest = (2.0**64 * (shape.rate[:_TAIL_BLOCK] * bottom) * (1 - 2.0**-40)).astype(np.uint64)
+    lowest = (2.0**64 * (rate[:_TAIL_BLOCK] * bottom) * (1 - 2.0**-40)).astype(np.uint64)
     offset = np.uint64(2 ** min(width_bits, _OFFSET_BITS))
     sure = np.append(np.maximum(lowest, offset) - offset, np.uint64(0))
-    return Staircase(variance, width_bits, *shape, sure=sure, half_precision=half)
+    return Staircase(variance, width_bits, scale, heights, threshold, alias, rate, sure, half)
 
 
 @lru_cache(maxsize=256)
-def _shape(scaled: Fraction, *, single: bool) -> _Shape:
+def _heights(scaled: Fraction, *, single: bool) -> _Heights:
     """Return heights for v/W² up to this, and their table; ``single`` says that W = 1."""
     with np.errstate(under="ignore"):
         # q falls with k, so its maximum over block j is at the first integer, jW.
@@ -158,13 +152,8 @@ def _shape(scaled: Fraction, *, single: bool) -> _Shape:
     heights.append(_TOTAL_HEIGHT - sum(heights))
     _check_tail(scaled, scale, heights[_TAIL_BLOCK])
     threshold, alias = _alias(heights)
-    return _Shape(
-        scale=scale,
-        heights=tuple(heights),
-        threshold=np.array(threshold, dtype=np.uint64),
-        alias=np.array(alias, dtype=np.intp),
-        rate=np.array([scale / height for height in heights]),
-    )
+    table = np.array(threshold, dtype=np.uint64), np.array(alias, dtype=np.intp)
+    return scale, tuple(heights), *table, np.array([scale / height for height in heights])
 
 
 def _half_precision(scaled: Fraction) -> float:

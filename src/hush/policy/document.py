@@ -229,6 +229,3 @@ class PolicyError(HushError):
         self.hint = hint
         location = file if line is None else f"{file}:{line}"
         super().__init__(f"{location}: {problem} {hint}".rstrip())
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.file, self.line, self.what, self.hint))

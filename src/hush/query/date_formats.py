@@ -98,26 +98,28 @@ class DateFormat:
 
     def readings(self, *, time: bool) -> tuple[DateReading, ...]:
         """Return the ways in which a text is a date in this format, with its time or without; none fits two."""
-        parts = self._written({"Y": "[0-9]{4}", "y": "[0-9]{2}"} | dict.fromkeys("dmHMS", "[0-9]{1,2}"))
-        return tuple(
-            DateReading(valid=self._valid(*years), parts=parts, order=self._order(century, time=time))
-            for (directive, century), years in _YEARS.items()
-            if f"%{directive}" in self.text
-        )
-
-    def _valid(self, years: str, leap_years: str) -> str:
-        """Return the alternatives of the calendar: days that every month has, most months, long months, leap years."""
         zero = "0" if re.search("%.%", self.text) else "0?"
-        clock = {"H": f"{zero}[0-9]|1[0-9]|2[0-3]", "M": f"{zero}[0-9]|[1-5][0-9]", "S": f"{zero}[0-9]|[1-5][0-9]"}
+        sixty = f"{zero}[0-9]|[1-5][0-9]"
+        clock = {"H": f"{zero}[0-9]|1[0-9]|2[0-3]", "M": sixty, "S": sixty}
         months = f"{zero}[1-9]|1[0-2]"
-        days = [
-            (f"{zero}[1-9]|1[0-9]|2[0-8]", months, years),
-            ("29|30", f"{zero}[13-9]|1[0-2]", years),
-            ("31", f"{zero}[13578]|1[02]", years),
-            ("29", f"{zero}2", leap_years),
-        ]
-        texts = [self._written({**clock, "d": day, "m": month, "Y": of, "y": of}) for day, month, of in days]
-        return f"({'|'.join(texts)})"
+        parts = self._written({"Y": "[0-9]{4}", "y": "[0-9]{2}"} | dict.fromkeys("dmHMS", "[0-9]{1,2}"))
+        groups = {letter: rf"\{number}" for number, letter in enumerate(re.findall("%(.)", self.text), start=1)}
+        # a time that is not there is midnight
+        moment = f" {groups['H']}:{groups['M']}:{groups.get('S', '00')}" if time and "H" in groups else ""
+        readings = []
+        for (directive, century), (years, leap_years) in _YEARS.items():
+            if directive in groups:
+                # days that every month has, those of most months and of long months, and of leap years
+                days = [
+                    (f"{zero}[1-9]|1[0-9]|2[0-8]", months, years),
+                    ("29|30", f"{zero}[13-9]|1[0-2]", years),
+                    ("31", f"{zero}[13578]|1[02]", years),
+                    ("29", f"{zero}2", leap_years),
+                ]
+                texts = [self._written({**clock, "d": day, "m": month, directive: year}) for day, month, year in days]
+                order = f"{century}{groups[directive]}-{groups['m']}-{groups['d']}{moment}"
+                readings.append(DateReading(valid=f"({'|'.join(texts)})", parts=parts, order=order))
+        return tuple(readings)
 
     def _written(self, expressions: dict[str, str]) -> str:
         """Return the format with an expression in place of each directive."""
@@ -125,11 +127,3 @@ class DateFormat:
         # of what may stand between them the dot alone means something to an expression
         cells = [f"({expressions[letter]})" if letter else words.replace(".", "[.]") for letter, words in pieces]
         return rf"[ \t]*{''.join(cells)}[ \t]*"
-
-    def _order(self, century: str, *, time: bool) -> str:
-        r"""Return ISO's text with ``\1`` in place of the first directive; a time that is not there is midnight."""
-        letters = re.findall("%(.)", self.text)
-        groups = {letter: rf"\{number}" for number, letter in enumerate(letters, start=1)}
-        day = f"{century}{groups.get('Y', groups.get('y'))}-{groups['m']}-{groups['d']}"
-        clock = f" {groups['H']}:{groups['M']}:{groups.get('S', '00')}" if time and "H" in groups else ""
-        return day + clock

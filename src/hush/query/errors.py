@@ -49,9 +49,6 @@ class QuestionError(HushError):
         marked = visible(line[: first - begin]), visible(line[first - begin : last + 1 - begin])
         return f"{visible(line)}\n{' ' * len(marked[0])}{'^' * max(1, len(marked[1]))}"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.what, self.hint), {"place": self.place, "text": self.text})
-
 
 class UnknownTableError(QuestionError):
     """A table that this data set does not have; another one may."""

@@ -77,7 +77,7 @@ class Type:
     lists_null: bool = False
     """Whether the policy, or the question, names NULL as one of the values, if NULL is still possible."""
     format: str = ""
-    """How the dates of a stored text are written, such as ``%d/%m/%Y``; nothing means ISO's 2024-12-31."""
+    """The format of the dates of a stored text, as ``%d/%m/%Y``; nothing means ISO's 2024-12-31."""
     written: str = field(default="", compare=False, repr=False)
     """The type of a number in the question's dialect, which may decide the meaning of ``/``; not part of equality."""
 

@@ -60,12 +60,10 @@ def arrow(columns: Sequence[AnswerColumn], metadata: Mapping[str, str] | None = 
     for label, values in flat(columns).items():
         column = kinds.get(label)
         form = types.get(column.kind) if column is not None else pa.float64()
-        if form is None:
-            small = all(value is None or (isinstance(value, int) and abs(value) < 2**63) for value in values)
-            form = pa.int64() if small else pa.float64()
-            if not small:
-                arrays[label] = pa.array([None if value is None else float(value) for value in values], type=form)
-                continue
+        if form is None and all(value is None or (isinstance(value, int) and abs(value) < 2**63) for value in values):
+            form = pa.int64()
+        elif form is None:
+            form, values = pa.float64(), tuple(None if value is None else float(value) for value in values)  # noqa: PLW2901
         arrays[label] = pa.array(list(values), type=form)
     table = pa.table(arrays)
     return table.replace_schema_metadata(dict(metadata)) if metadata else table

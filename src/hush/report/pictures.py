@@ -28,7 +28,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
@@ -174,26 +174,27 @@ def plot(columns: Sequence[AnswerColumn], *, column: str = "", title: str = "", 
         fitting = ", ".join(other.value for other in possible)
         raise HushError(f"this answer cannot be drawn as {kind.value}; take one of: {fitting}")
     chosen, kind = kind, kind or possible[0]
+    rows = {row: values.interval(row) for row, value in enumerate(values.values) if value is not None}
+    # bars begin at 0, so the axis holds it too
+    ends = [end for row, bar in rows.items() if bar is not None and values.tells(row) for end in (*bar, 0.0)]
+    short = math.inf if kind is PlotKind.NUMBER else _SHORT * (max(ends) - min(ends)) if ends else 0.0
     points, aside = [], []
-    for row, value in enumerate(values.values):
-        if value is None:
-            continue
-        error = None if values.errors is None else values.errors[row]
+    for row, bar in rows.items():
+        value, error = values.values[row], None if values.errors is None else values.errors[row]
         cells = tuple(key.values[row] for key in keys)
         point = Point(
             keys=cells,
             labels=(*map(label, cells), "", ""),
             value=value,
             end=values.possible(value),
-            bar=values.interval(row),
-            tells=values.tells(row),
+            bar=bar,
+            tells=values.tells(row) or (bar is not None and bar[1] - bar[0] <= short),
             text=f"{shown(value, error)} ± {shown_error(error)}",
         )
         if kind is PlotKind.LINE and point.keys[0] is None:
             aside.append(f"{visible(keys[0].name)} NULL: {point.text}")
         else:
             points.append(point)
-    points = _compared(points, single=kind is PlotKind.NUMBER)
     if chosen is None and kind in {PlotKind.BARS, PlotKind.HISTOGRAM} and _unseen(points):
         kind = PlotKind.DOTS
     said = title or " by ".join([values.name, " and ".join(key.name for key in keys)] if keys else [values.name])
@@ -223,17 +224,6 @@ def places(key: AnswerColumn) -> list[Any]:
     if not set(known) <= set(even):
         return []
     return [*even, *([None] if None in key.values else [])]
-
-
-def _compared(points: list[Point], *, single: bool) -> list[Point]:
-    """Return points that know whether they say something beside the others."""
-    # Bars begin at 0, so the axis holds it too.
-    ends = [end for point in points if point.tells for end in (*point.reach, 0.0)]
-    short = math.inf if single else _SHORT * (max(ends) - min(ends)) if ends else 0.0
-    return [
-        point if point.tells or point.bar is None else replace(point, tells=point.bar[1] - point.bar[0] <= short)
-        for point in points
-    ]
 
 
 def _unseen(points: list[Point]) -> bool:
@@ -348,24 +338,16 @@ def _upright(
     chart.add("line", "axis", x1=left, x2=chart.width - MARGIN, y1=zero, y2=zero)
     if dummy:
         chart.data["scale"] = f"{axis.low:.10g} {axis.high:.10g} {y.start:.1f} {y.end:.1f}"
-    depth = _names(chart, labels, names, left, slot, bottom, thin=drawn.kind is PlotKind.HISTOGRAM)
-    chart.text((left + chart.width - MARGIN) / 2, bottom + depth + 18, drawn.keys[0].name, "name", anchor="middle")
-    return bottom + depth + 30
-
-
-def _names(
-    chart: Chart, labels: list[str], names: list[list[str]], left: float, slot: float, bottom: float, *, thin: bool
-) -> float:
-    """Write the keys under their bars: wrapped, else every second, third … of numbers, else cut."""
-    if names:
-        for index, rows in enumerate(names):
-            chart.lines(left + slot * (index + 0.5), bottom + 16, rows, whole=labels[index])
-        return 4 + LINE * max(map(len, names))
+    # the keys under their bars: wrapped, else every second, third … of numbers, else cut
+    depth, thin = 4 + LINE * max(map(len, names), default=1), drawn.kind is PlotKind.HISTOGRAM
+    for index, rows in enumerate(names):
+        chart.lines(left + slot * (index + 0.5), bottom + 16, rows, whole=labels[index])
     every = int((max(map(text_width, labels)) + 10) / slot) + 1 if thin else 1
-    for index in range(0, len(labels), every):
+    for index in () if names else range(0, len(labels), every):
         text = labels[index] if thin else cut(labels[index], slot - 4)
         chart.text(left + slot * (index + 0.5), bottom + 16, text, anchor="middle", whole=labels[index])
-    return 4 + LINE
+    chart.text((left + chart.width - MARGIN) / 2, bottom + depth + 18, drawn.keys[0].name, "name", anchor="middle")
+    return bottom + depth + 30
 
 
 def _lying(chart: Chart, drawn: Plot, top: float, axis: ChartAxis, labels: list[str]) -> float:
@@ -480,9 +462,8 @@ def _map(chart: Chart, drawn: Plot, top: float, _dummy: str) -> float:
     for index, text in enumerate(down):
         written = cut(text, left - MARGIN - 6)
         chart.text(left - 8, head + height * (index + 0.5) + 4, written, anchor="end", whole=text)
-    low, high = drawn.extent()
     values = [point.end for point in drawn.points if point.tells]
-    low, high = (min(values), max(values)) if values else (low, high)
+    low, high = (min(values), max(values)) if values else drawn.extent()
     axis = ChartAxis.around(drawn.column.name, min(low, 0.0) if low < 0.6 * high else low, high)
     shade = Scale(axis=axis, start=0, end=_SHADES - 0.001)
     for point in drawn.points:
@@ -494,18 +475,15 @@ def _map(chart: Chart, drawn: Plot, top: float, _dummy: str) -> float:
         if text_width(text, 11) <= slot - 6:
             classes = f"on{step} number" if point.tells else ""
             chart.text(x + slot / 2, y + height / 2 + 4, text, classes, anchor="middle")
-    return _shades(chart, left, head + height * len(down) + 16, axis, drawn)
-
-
-def _shades(chart: Chart, left: float, y: float, axis: ChartAxis, drawn: Plot) -> float:
-    """Draw the legend of the shades."""
+    # the legend of the shades
+    y = head + height * len(down) + 16
     chart.text(left, y + 10, axis.name, "name")
     begin = left + text_width(axis.name, 12) + 14
     for step in range(_SHADES):
         chart.add("rect", f"h{step}", x=begin + 22 * step, y=y, width=22, height=12)
-    low, high = tick_text(axis.low), tick_text(axis.high)
-    chart.text(begin, y + 26, low, "number", anchor="middle")
-    chart.text(begin + 22 * _SHADES, y + 26, high, "number", anchor="middle")
+    first, last = tick_text(axis.low), tick_text(axis.high)
+    chart.text(begin, y + 26, first, "number", anchor="middle")
+    chart.text(begin + 22 * _SHADES, y + 26, last, "number", anchor="middle")
     if any(not point.tells for point in drawn.points):
         place, words = begin + 22 * _SHADES + 30, "says nothing at this price"
         if place + 26 + text_width(words) > chart.width:

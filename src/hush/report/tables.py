@@ -18,15 +18,14 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hush.core.format import visible
 from hush.query.types import Kind
 from hush.report.columns import AnswerColumn, shown, shown_error
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-    from rich.text import Text
+    from rich.console import Console, ConsoleOptions, RenderResult
 
     from hush.core.chart import Chart
 
@@ -81,58 +80,38 @@ class Terminal:
     notes: tuple[str, ...] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw the answer."""
-        from rich.text import Text
-
-        size = len(self.columns[0].values) if self.columns else 0
-        shown_rows = range(min(size, MAX_ROWS))
-        cells = [_cells(column, shown_rows) for column in self.columns]
-        # the least width at which the table can be read: numbers in one line, texts in a few
-        width = 2
-        for column, texts in zip(self.columns, cells, strict=True):
-            longest = max(map(len, (visible(column.name), *texts)))
-            width += 3 + (longest if column.kind.numeric else min(longest, _LONG))
-        yield self._table(cells) if width <= options.max_width else self._records(cells)
-        if size > MAX_ROWS:
-            yield f"[dim]… {size - MAX_ROWS:,} more rows[/]"
-        for note in self.notes:
-            yield Text(visible(note), style="dim")
-
-    def _table(self, cells: Sequence[Sequence[str]]) -> RenderableType:
+        """Draw the answer. No console takes a key for markup or an emoji; NULL is dim, unlike a text that reads so."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        size = len(self.columns[0].values) if self.columns else 0
+        table, width, cells = Table(box=SIMPLE_HEAD, pad_edge=False), 2, list[list[Text]]()
         for column in self.columns:
-            if column.kind.numeric:
-                table.add_column(Text(visible(column.name)), justify="right", no_wrap=True)
+            texts = _cells(column, range(min(size, MAX_ROWS)))
+            faint = [value is None or not column.tells(at) for at, value in enumerate(column.values[:MAX_ROWS])]
+            cells.append([Text(text, style="dim" * dim) for text, dim in zip(texts, faint, strict=True)])
+            # the least width at which the table can be read: numbers in one line, texts in a few
+            name, numeric = Text(visible(column.name)), column.kind.numeric
+            longest = max([len(name), *map(len, texts)])
+            width += 3 + (longest if numeric else min(longest, _LONG))
+            shape: dict[str, Any] = {"justify": "right", "no_wrap": True} if numeric else {"max_width": 2 * _LONG}
+            table.add_column(name, **shape)
+        for row in zip(*cells, strict=True):
+            if width <= options.max_width:
+                table.add_row(*row)
             else:
-                table.add_column(Text(visible(column.name)), max_width=2 * _LONG)
-        for at, row in enumerate(zip(*cells, strict=True)):
-            table.add_row(*(self._cell(column, at, text) for column, text in zip(self.columns, row, strict=True)))
-        return table
-
-    def _records(self, cells: Sequence[Sequence[str]]) -> RenderableType:
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        blocks: list[RenderableType] = []
-        for at, row in enumerate(zip(*cells, strict=True)):
-            block = Table.grid(padding=(0, 2))
-            for column, text in zip(self.columns, row, strict=True):
-                block.add_row(Text(visible(column.name), style="bold"), self._cell(column, at, text))
-            blocks += [block, ""]
-        return Group(*blocks)
-
-    @staticmethod
-    def _cell(column: AnswerColumn, at: int, text: str) -> Text:
-        """Return a cell; NULL is dim, unlike a text that reads so. No console takes a key for markup or an emoji."""
-        from rich.text import Text
-
-        faint = column.values[at] is None or not column.tells(at)
-        return Text(text, style="dim" if faint else "")
+                record = Table.grid(padding=(0, 2))
+                for column, text in zip(self.columns, row, strict=True):
+                    record.add_row(Text(visible(column.name), style="bold"), text)
+                yield record
+                yield ""
+        if width <= options.max_width:
+            yield table
+        if size > MAX_ROWS:
+            yield f"[dim]… {size - MAX_ROWS:,} more rows[/]"
+        for note in self.notes:
+            yield Text(visible(note), style="dim")
 
 
 def text_table(columns: Sequence[AnswerColumn]) -> str:

@@ -170,7 +170,7 @@ def choose(
     ``powers`` of their cells.
     """
     cells = {pair: sizes[pair[0]] * sizes[pair[1]] for pair in scores}
-    best: Graph | None = None
+    graphs: list[Graph] = []
     ranks = [{pair: penalty * noise * cells[pair] - scores[pair] for pair in scores} for penalty in _PENALTIES]
     # No rank is best for all tables; each one only proposes a graph, and the expected gain decides.
     ranks += [{pair: -scores[pair] / cells[pair] ** power for pair in scores} for power in powers]
@@ -190,10 +190,8 @@ def choose(
         # Triangulation joins more pairs than were asked for: these may be measured too, and no clique grows.
         inside = {pair for clique in eliminate(columns, edges, sizes) for pair in combinations(clique, 2)}
         measured, gain = _worthwhile(inside & scores.keys(), scores, cells, noise, power)
-        if best is None or gain > best.gain:
-            best = Graph(edges=tuple(sorted(edges)), measured=measured, gain=gain)
-    assert best is not None  # noqa: S101 - there are penalties
-    return best
+        graphs.append(Graph(edges=tuple(sorted(edges)), measured=measured, gain=gain))
+    return max(graphs, key=lambda graph: graph.gain)
 
 
 def _worthwhile(

@@ -250,6 +250,13 @@ def test_unions(schema):
     assert question.aggregates[0].kind is AggregateKind.COUNT_UNITS
 
 
+def test_a_union_may_hold_constants(schema):
+    names = "SELECT name FROM regions UNION SELECT 'x'"
+    question = ask(f"SELECT COUNT(*) FROM visits JOIN ({names}) AS t ON city = t.name", schema)
+    assert isinstance(question.relation, Join)
+    assert set(columns(question.relation.right)) == {question.relation.on[0][1].name}
+
+
 def test_only_what_is_used_is_read(schema):
     assert ask("SELECT COUNT(*) FROM (SELECT * FROM visits) t", schema).relation == Scan(
         table="visits", public=False, columns=()

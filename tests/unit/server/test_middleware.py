@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from hush.server import middleware, table
 from hush.server.auth.people import People
 from hush.server.errors import BadRequestError
-from hush.server.middleware import MOST_BYTES, _limited
+from hush.server.middleware import MOST_BYTES, LimitedProtocol, _limited
 from hush.server.questions import QuestionQueue
 from hush.server.rate_limits import ConnectionLimit
 from hush.server.settings import ServiceSettings
@@ -236,3 +236,22 @@ def test_the_log_has_routes_and_no_secrets(
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("hush.server")]
     assert "GET /welcome/{secret} 200" in lines
     assert not any(word in str(lines) for word in (secret, token, "secret-password", "alice", "street"))
+
+
+def test_a_proxy_whose_headers_are_believed_has_no_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "CONNECTIONS", ConnectionLimit(most=9, each=1))
+    config = uvicorn.Config("hush.server:app", proxy_headers=True, forwarded_allow_ips="10.0.0.0/8", log_config=None)
+    config.load()
+
+    def comes(address: str) -> bool:
+        transport = Mock()
+        transport.get_extra_info.side_effect = lambda name, default=None: (
+            (address, 1) if name == "peername" else default
+        )
+        LimitedProtocol(config, ServerState(), {}).connection_made(transport)
+        return not transport.close.called
+
+    async def scene() -> list[bool]:
+        return [comes(address) for address in ("10.0.0.7", "10.0.0.7", "192.0.2.1", "192.0.2.1")]
+
+    assert asyncio.run(scene()) == [True, True, True, False]

@@ -66,17 +66,8 @@ from hush.core.rounding import Ball, ball, down, flint
 
 
 def sinhc(w: Ball) -> Ball:
-    """Return sinh(w)/w, entire: by its series where the ball comes near zero."""
-    if w.abs_upper() < 1:
-        square, term, summed = w * w, flint().acb(1), flint().acb(1)
-        bits = flint().ctx.prec
-        for n in range(1, bits // 2 + 8):
-            term = term * square / ((2 * n) * (2 * n + 1))
-            summed += term
-        # |w| < 1: the next ratios are below 1/6, so all further terms are below twice the last one.
-        omitted = flint().arb(0, 1) * (2 * term.abs_upper())
-        return summed + flint().acb(omitted, omitted)
-    return w.sinh() / w
+    """Return sinh(w)/w, entire: sin(iw)/(iw)."""
+    return (w * flint().acb(0, 1)).sinc()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -443,24 +434,12 @@ class DiscreteLaplacePair(Pair):
         return hash((6, self.parameter.as_integer_ratio(), self.sensitivity))
 
     def moment(self, z: Ball) -> Ball:
-        """Return M(z), by the closed form, or term by term next to the zeros of sinh(sa)."""
+        """Return M(z), by the closed form."""
         a, delta = ball(self.parameter), self.sensitivity
         s = z + flint().arb(1) / 2
         r = (-a).exp()
-        below = (s * a).sinh()
-        if (s * a).abs_upper() < 1:
-            # At s = 0 too, where both sines vanish and the sum is Δ − 1.
-            summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
-        elif below.abs_lower() > flint().arb(2) ** -20 or delta > 4096:
-            # Far from the zeros of sinh the quotient loses at most 20 bits; a large Δ may lose more near them. The
-            # ball's radius shows the loss.
-            summed = (s * a * (delta - 1)).sinh() / below
-        else:
-            step = (2 * s * a).exp()
-            term, summed = (s * a * (2 - delta)).exp(), flint().acb(0)
-            for _ in range(delta - 1):
-                summed += term
-                term *= step
+        # sinh(sa(Δ−1))/sinh(sa); at s = 0, where both vanish, it is Δ − 1.
+        summed = (delta - 1) * sinhc(s * a * (delta - 1)) / sinhc(s * a)
         return (-a * delta / 2).exp() * (2 * (s * a * delta).cosh() + (1 - r) * summed) / (1 + r)
 
     def largest_loss(self, *, reverse: bool = False) -> Ball | None:

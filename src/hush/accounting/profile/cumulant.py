@@ -170,13 +170,13 @@ class SaddlePoint:
 
     def _sought(self, choose: Callable[[Floats, Floats], tuple[int, float] | None]) -> tuple[float, float] | None:
         """Return the c and the figure that ``choose`` gives: first with K itself near c, then on finer grids."""
-        choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
-        for _ in range(6):
-            if choice is None or not self._sharpen(choice[0]):
+        for _ in range(7):
+            chosen = choose(GRID[: self._top + 1], self._real[: self._top + 1])
+            if chosen is None:
+                return None
+            choice = chosen
+            if not self._sharpen(choice[0]):
                 break
-            choice = choose(GRID[: self._top + 1], self._real[: self._top + 1])
-        if choice is None:
-            return None
         c, k, index = GRID, self._real, choice[0]
         for level in range(9):
             inside = 0 < index < len(c) - 1

@@ -20,13 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from hush.accounting.description import Description, RenyiPoints
 from hush.accounting.pairs.base import UNIT, Floats
 from hush.accounting.prices import conversion_cost, converted_delta
-from hush.accounting.profile.cumulant import COARSE, Cumulant, log_kappa
+from hush.accounting.profile.cumulant import COARSE, log_kappa
 from hush.accounting.profile.method import LogInterval, Method
 from hush.core.rounding import Ball, ball, down, flint, precision, up
 
@@ -38,13 +39,9 @@ _MAX_PAIRS = 200
 class TailBounds(Method):
     """Certified ends in closed form."""
 
-    def __init__(self, cumulant: Cumulant, *, largest: float) -> None:
-        super().__init__(cumulant, largest=largest)
-        self._half: float | None = None
-        self._top: float | None = None
-
+    @cached_property
     def _chernoff(self) -> tuple[Floats, Floats]:
-        """Return points c, each with a certified upper bound of K(c) + ln κ(c): one bound of δ for each point."""
+        """Points c, each with a certified upper bound of K(c) + ln κ(c): one bound of δ for each point."""
         k, r = self.cumulant.line("real", lambda: COARSE)
         with np.errstate(all="ignore"):
             logs = k.real + r + log_kappa(COARSE)
@@ -53,54 +50,50 @@ class TailBounds(Method):
         good = np.isfinite(logs)
         return COARSE[good], logs[good]
 
+    @cached_property
     def _halfway(self) -> float:
-        """Return an upper end of K(−1/2)."""
-        if self._half is None:
-            self._half = 0.0
-            if len(self.cumulant.pairs) <= _MAX_PAIRS:
-                with precision(_WORKING_BITS):
-                    total = flint().arb(0)
-                    for pair, count in self.cumulant.pairs.items():
-                        total += count * pair.moment(flint().acb(-0.5)).real.log()
-                    self._half = up(total) if total.is_finite() else 0.0
-        return self._half
+        """An upper end of K(−1/2)."""
+        if len(self.cumulant.pairs) > _MAX_PAIRS:
+            return 0.0
+        with precision(_WORKING_BITS):
+            half = flint().acb(-0.5)
+            total = sum((n * pair.moment(half).real.log() for pair, n in self.cumulant.pairs.items()), flint().arb(0))
+            return up(total) if total.is_finite() else 0.0
 
+    @cached_property
     def _edge(self) -> tuple[float, Ball | None]:
-        """Return a lower end of ln p, and the largest loss."""
-        if self._top is None:
-            self._top = -math.inf
-            if math.isfinite(self.largest):
-                with precision(_WORKING_BITS):
-                    total = flint().arb(0)
-                    for pair, count in self.cumulant.pairs.items():
-                        mass = pair.top_mass(reverse=self.cumulant.reverse)
-                        if mass is None:
-                            return self._top, None
-                        total += count * mass.log()
-                    self._top = down(total)
-        if not math.isfinite(self._top):
-            return self._top, None
-        return self._top, Description(pairs=self.cumulant.pairs).largest_loss(reverse=self.cumulant.reverse)
+        """A lower end of ln p, and the largest loss."""
+        if not math.isfinite(self.largest):
+            return -math.inf, None
+        with precision(_WORKING_BITS):
+            total = flint().arb(0)
+            for pair, count in self.cumulant.pairs.items():
+                mass = pair.top_mass(reverse=self.cumulant.reverse)
+                if mass is None:
+                    return -math.inf, None
+                total += count * mass.log()
+            largest = Description(pairs=self.cumulant.pairs).largest_loss(reverse=self.cumulant.reverse)
+            return down(total), largest
 
     def log_delta(self, epsilon: float) -> LogInterval:
-        c, logs = self._chernoff()
+        c, logs = self._chernoff
         upper = float((logs - c * epsilon * (1 - 4 * UNIT)).min(initial=0.0))  # δ ≤ 1 at any rate
         lower = -math.inf
         with precision(_WORKING_BITS):
-            mass, largest = self._edge()
+            mass, largest = self._edge
             if largest is not None:  # the atom at the largest loss: δ ≥ p·(1 − e^{ε − largest})
                 share = -(ball(epsilon) - largest).expm1()
                 if share > 0:
                     lower = down(ball(mass) + share.log())
             if upper > -1e-3:
                 # 1 − δ ≤ e^{ε/2 + K(−1/2)}
-                log_complement = ball(epsilon) / 2 + ball(self._halfway())
+                log_complement = ball(epsilon) / 2 + ball(self._halfway)
                 if log_complement < 0:
                     lower = max(lower, down((-log_complement.exp()).log1p()))
         return LogInterval(lower=lower, upper=upper)
 
     def epsilon(self, target: LogInterval) -> tuple[float, float]:
-        c, logs = self._chernoff()
+        c, logs = self._chernoff
         with np.errstate(all="ignore"):
             ends = (logs - target.lower) / c
             ends = ends + 16 * UNIT * (np.abs(logs) + abs(target.lower)) / c
@@ -108,13 +101,13 @@ class TailBounds(Method):
         lower = 0.0
         with precision(_WORKING_BITS):
             goal = ball(target.upper)
-            mass, largest = self._edge()
+            mass, largest = self._edge
             if largest is not None and goal < ball(mass):
                 # p·(1 − e^{ε − largest}) = δ, solved for ε.
                 lower = max(lower, down(largest + (-(goal - ball(mass)).exp()).log1p()))
-            if target.upper < 0 and self._halfway() < 0:
+            if target.upper < 0 and self._halfway < 0:
                 # e^{ε/2 + K(−1/2)} = 1 − δ, solved for ε.
-                half_epsilon = (-goal.expm1()).log() - ball(self._halfway())
+                half_epsilon = (-goal.expm1()).log() - ball(self._halfway)
                 lower = max(lower, down(2 * half_epsilon))
         return lower, upper
 

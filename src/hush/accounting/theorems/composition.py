@@ -226,15 +226,10 @@ def slack_of(pairs: list[tuple[Fraction, Fraction, int]], total: Fraction, got: 
     """
     if any(step_delta >= total for _, step_delta, _ in pairs):
         raise nothing_left(got, max(step_delta for _, step_delta, _ in pairs))
-    spent = -_log_finite(pairs).expm1()
+    spent = -sum((count * (-ball(delta)).log1p() for _, delta, count in pairs if delta), flint().arb(0)).expm1()
     if spent >= ball(total):
         raise nothing_left(got, None)
     return (ball(total) - spent) / (1 - spent)
-
-
-def _log_finite(pairs: list[tuple[Fraction, Fraction, int]]) -> Ball:
-    """Return ln Π(1-δᵢ)."""
-    return sum((count * (-ball(delta)).log1p() for _, delta, count in pairs if delta), flint().arb(0))
 
 
 def nothing_left(got: object, spent: Fraction | None) -> InvalidValueError:

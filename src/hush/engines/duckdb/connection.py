@@ -174,9 +174,9 @@ class DuckDBConnection(SqlConnection):
         over_stored, demand = self._over_stored_rows(prepared)
         with self._begin() as session:
             _run_with_fallback(main, over_stored, partial(session.store, _GROUPS, parameters=parameters))
-            row_count = call("sum", column(ROW_COUNT)) if ROW_COUNT in main.labels else integer(0)
+            row_count = call("sum", column(ROW_COUNT)) if ROW_COUNT in main.query.labels else integer(0)
             ((groups, rows),) = session.execute(text_of(select([count(), row_count], TableName(_GROUPS))))
-            demand.row_count = int(rows or 0) if ROW_COUNT in main.labels else None
+            demand.row_count = int(rows or 0) if ROW_COUNT in main.query.labels else None
             batches = [np.zeros(0, dtype=np.int64)]
             for start in range(0, groups, _AT_ONCE):
                 # rowid finds the batch without sorting: the table is never changed once it is made
@@ -206,8 +206,8 @@ class DuckDBConnection(SqlConnection):
             with self._begin() as session:
                 fetch = partial(session.fetch, parameters=lists.parameters)
                 results = [_run_with_fallback(statement, over_stored, fetch) for statement in prepared.statements]
-                if main is not None and ROW_COUNT in main.labels:
-                    index = main.labels.index(ROW_COUNT)
+                if main is not None and ROW_COUNT in main.query.labels:
+                    index = main.query.labels.index(ROW_COUNT)
                     demand.row_count = sum([row[index] for row in results[0]])
                 return results
 

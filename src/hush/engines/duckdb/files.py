@@ -18,6 +18,7 @@ import numpy as np
 from hush.core.storage import DECIMALS, reading
 from hush.engines.duckdb.sources import (
     CSV,
+    TABLES_AND_VIEWS,
     Source,
     csv_header,
     declared_columns,
@@ -66,9 +67,6 @@ if TYPE_CHECKING:
 
 
 _TIMEZONE = "SELECT name FROM pg_timezone_names() WHERE name = $1"
-_TABLES = """
-SELECT table_name FROM information_schema.tables WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name
-"""
 _MENDS_TEXTS = """
 SELECT bool_or(list_contains(parameters, 'utf8_validation')) FROM duckdb_functions()
 WHERE function_name = 'read_parquet'
@@ -290,7 +288,7 @@ class OpenSources:
                 self._bases[source.file] = base, None
             self.connection.execute(DUCKDB.attached(str(source.file), base))
             self._bases[source.file] = base, stamp
-        rows = self.connection.execute(_TABLES, [base]).fetchall()
+        rows = self.connection.execute(TABLES_AND_VIEWS, [base]).fetchall()
         inner = inner_table(source.file, [row[0] for row in rows], source.table, table)
         return TableName((base, "main", inner))
 

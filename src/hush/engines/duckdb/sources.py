@@ -61,10 +61,8 @@ _READERS = {
     ".xpt": "read_xport",
 }
 _DATABASES = {"duckdb", "sqlite", "excel"}
-_TABLES = """
-SELECT table_name FROM duckdb_tables() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
-UNION ALL
-SELECT view_name FROM duckdb_views() WHERE database_name = 'base' AND schema_name = 'main' AND NOT internal
+TABLES_AND_VIEWS = """
+SELECT table_name FROM information_schema.tables WHERE table_catalog = $1 AND table_schema = 'main' ORDER BY table_name
 """
 _WHOLE_PLANS = "PRAGMA disable_optimizer"
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -541,7 +539,9 @@ def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] 
 
     with duckdb.connect(":memory:") as base:
         base.execute(DUCKDB.attached(str(path), "base"))  # others in this process may have it open
-        target = inner_table(path, [row[0] for row in base.execute(_TABLES).fetchall()], table, usual)
+        target = inner_table(
+            path, [row[0] for row in base.execute(TABLES_AND_VIEWS, ["base"]).fetchall()], table, usual
+        )
         # an optimiser leaves out a table of which no row can be needed
         base.execute(_WHOLE_PLANS)
         rows = text_of(select([EVERYTHING], TableName(("base", "main", target))))

@@ -72,7 +72,6 @@ from hush.engines.sql.nodes import (
     TableFunction,
     TableName,
     array,
-    binary,
     call,
     case,
     column,
@@ -438,7 +437,7 @@ class TextTable:
             cell: Scalar = column(label, "t")
             if label in self.kept:  # forced into its declared type
                 physical, type_ = self.kept[label]
-                value = force(binary("||", cell, text("")) if at_once else cell, "VARCHAR", type_)
+                value = force(cell.operation("||", text("")) if at_once else cell, "VARCHAR", type_)
                 form = value.form.value
                 cell = value.sql.cast(physical) if form == physical else value.sql.try_cast(physical, form)
             cells.append(cell.alias(label))

@@ -252,7 +252,10 @@ class StoredRows:
             OwnName(f"key {label}"): Value(column(label, "s"), form) for label, form in table.keys.items()
         }
         cells[MANY] = Value(column(MANY, "s"), SqlType.INTEGER)
-        cells |= {label: replace(value, sql=column(stored, "s")) for label, (stored, value) in table.columns.items()}
+        cells |= {
+            label: replace(value, sql=column(stored, "s"), inlined=0)
+            for label, (stored, value) in table.columns.items()
+        }
         stored_rows = finish(select([], read(table.place, "s")), cells, column(UNIT, "s"))
         self.source, self.known = staged(stored_rows, reads.expressions)
         self.keys, self.private_keys = list(table.keys), table.keys

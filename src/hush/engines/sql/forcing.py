@@ -27,7 +27,6 @@ from hush.engines.sql.nodes import (
     Operator,
     Scalar,
     Span,
-    binary,
     call,
     case,
     date,
@@ -270,7 +269,7 @@ def _as_integer(line: Scalar, step: Fraction, low: Fraction | None, high: Fracti
     outer: list[tuple[Operator, Fraction | None]] = [("<=", low), (">=", high)]
     # bounds up to 2⁵³ are floats themselves, and need no branch; those beyond 64 bits are no BIGINT
     ends = [
-        (binary(compare, line, Double(end)), integer(int(end)).cast("BIGINT"))
+        (line.operation(compare, Double(end)), integer(int(end)).cast("BIGINT"))
         for compare, end in outer
         if end is not None and EXACT < abs(end) <= 2**63 and end < 2**63
     ]

@@ -26,10 +26,10 @@ The methods of nodes and the functions below them are short names for what write
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partialmethod
 from typing import Any, Literal, dataclass_transform
 
 Span = tuple[Fraction, Fraction]
@@ -52,17 +52,17 @@ class Node:
 
     def __post_init__(self) -> None:
         own = self.__dict__  # frozen nodes take no attribute but have a dictionary, and in it their fields in order
-        fields, children, inside = tuple(own.values()), list[Node](), 0
-        waiting = list(reversed(fields))
+        fields = tuple(own.values())
+        children: list[Node] = []
+        inside, waiting = 0, [*fields[::-1]]
         while waiting:
             component = waiting.pop()
             if isinstance(component, Node):
                 children.append(component)
                 inside += component.cost
             elif type(component) is tuple:
-                waiting += reversed(component)
-        own.update(fields=fields, children=tuple(children))
-        own["cost"] = _cost(self, inside)
+                waiting += component[::-1]
+        own["fields"], own["children"], own["cost"] = fields, tuple(children), _cost(self, inside)
 
     def __hash__(self) -> int:
         hashed: int | None = self.__dict__.get("hash")
@@ -79,19 +79,22 @@ class Node:
 # Expressions over one row, and aggregates
 
 
-def _infix(operator: Operator) -> Callable[[Scalar, Scalar | int], Scalar]:
-    return lambda left, right: binary(operator, left, right)
-
-
 class Scalar(Node):
     """A value of each row, or of each group; arithmetic, order and logic are written with Python's operators.
 
     Of whole numbers ``%`` is the rest of a truncated division, with the sign of the dividend.
     """
 
-    __add__, __sub__, __mul__, __truediv__, __mod__ = _infix("+"), _infix("-"), _infix("*"), _infix("/"), _infix("%")
-    __lt__, __le__, __gt__, __ge__ = _infix("<"), _infix("<="), _infix(">"), _infix(">=")
-    __and__, __or__ = _infix("AND"), _infix("OR")
+    def operation(self, operator: Operator, other: Scalar | int) -> Scalar:
+        """Return a binary operation; of floats `float_operation` does arithmetic."""
+        return Operation(operator, (self, integer(other) if isinstance(other, int) else other))
+
+    __add__, __sub__ = partialmethod(operation, "+"), partialmethod(operation, "-")
+    __mul__, __truediv__ = partialmethod(operation, "*"), partialmethod(operation, "/")
+    __and__, __or__ = partialmethod(operation, "AND"), partialmethod(operation, "OR")
+    __lt__, __le__ = partialmethod(operation, "<"), partialmethod(operation, "<=")
+    __gt__, __ge__ = partialmethod(operation, ">"), partialmethod(operation, ">=")
+    __mod__ = partialmethod(operation, "%")
 
     def __neg__(self) -> Scalar:
         return Operation("NEGATIVE", (self,))
@@ -101,7 +104,7 @@ class Scalar(Node):
 
     def equals(self, other: Scalar | int) -> Scalar:
         """Return whether two values are equal; ``==`` compares nodes."""
-        return binary("=", self, other)
+        return self.operation("=", other)
 
     def matches(self, other: Scalar, form: str) -> Scalar:
         """Return whether two values of a type are equal, or both NULL."""
@@ -215,6 +218,7 @@ DIRECTIONS: Mapping[tuple[bool, bool], Direction] = {
     (True, True): "DESC NULLS FIRST",
 }
 """The directions of an order, by whether it descends and whether NULLs come first."""
+_TERMS = frozenset(DIRECTIONS.values())
 Operator = Literal["+", "-", "*", "/", "%", "||", "=", "<>", "<", "<=", ">", ">=", "AND", "OR"]
 Word = Literal["NEGATIVE", "NOT", "IS NULL", "IS NOT NULL", "BETWEEN", "IN", "DISTINCT"]
 
@@ -416,11 +420,13 @@ _MOVES = {"months": "to_months", "days": "to_days", "microseconds": "to_microsec
 def _cost(node: Node, inside: int) -> int:
     """Return the cost of a node; ``inside`` are the costs of its children together."""
     match node:
+        case ColumnName() | Constant() | Alias():
+            return inside
         case Operation(operator="IN"):
             return inside + _LISTED * (len(node.operands) - 1)
         case Operation(operator="DISTINCT"):
             return inside + _DISTINCT
-        case Operation() if node.operator not in DIRECTIONS.values():
+        case Operation() if node.operator not in _TERMS:
             return inside + OPERATION * max(len(node.operands) - 1, 1)
         case FunctionCall():
             return inside + CALLS.get(node.function, _DEAREST)
@@ -542,11 +548,6 @@ def array(values: Sequence[Scalar]) -> Scalar:
 def case(*pairs: tuple[Scalar, Scalar], otherwise: Scalar | None = None) -> Scalar:
     """Return CASE WHEN … THEN … ELSE … END."""
     return Case(pairs, otherwise)
-
-
-def binary(operator: Operator, left: Scalar, right: Scalar | int) -> Scalar:
-    """Return a binary operation; of floats `float_operation` does arithmetic."""
-    return Operation(operator, (left, integer(right) if isinstance(right, int) else right))
 
 
 def both(conditions: Sequence[Scalar]) -> Scalar:

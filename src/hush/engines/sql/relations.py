@@ -6,7 +6,7 @@ are compared as text, so that no value can make a comparison fail.
 
 Engines put the expression of a column in place of its name, wherever a condition over a subquery names it (filter
 pushdown): an expression that is written once may be computed many times. So a column's cost in conditions is that of
-its expression (`RelationQuery.in_place`), through all subqueries; and an expensive expression that is needed more than
+its expression (`in_place`), through all subqueries; and an expensive expression that is needed more than
 once becomes a column that no condition is put through (`Dialect.apart`).
 
 >>> from hush.engines.sql.dialect import DUCKDB
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -110,18 +110,9 @@ class RelationQuery:
     columns: Mapping[str, Value]
     """As seen from outside: columns of an alias ``t``."""
     unit: bool
-    inlined: Mapping[str, int] = field(default_factory=dict)
-    """Nanoseconds that a column takes where the engine puts its expression in place of its name, as in conditions."""
-
-    @property
-    def in_place(self) -> Mapping[str, Value]:
-        """The columns, with the cost that they have in a condition."""
-        return priced(self.columns, self.inlined)
 
 
-def finish(
-    query: Select, cells: Mapping[str, Value], unit: Scalar | None, inlined: Mapping[str, int] | None = None
-) -> RelationQuery:
+def finish(query: Select, cells: Mapping[str, Value], unit: Scalar | None) -> RelationQuery:
     """Name the cells c0, c1, … and return the relation with these columns."""
     columns: list[Named] = [] if unit is None else [unit.alias(UNIT)]
     outside = {}
@@ -130,14 +121,12 @@ def finish(
         outside[label] = replace(value, sql=column(f"c{index}", "t"))
     # a SELECT needs a column, also where nothing but its rows counts
     query = query.showing(columns or [integer(1).alias("c0")])
-    return RelationQuery(query, outside, unit is not None, inlined or {})
+    return RelationQuery(query, outside, unit is not None)
 
 
-def wrapped_in(
-    source: RelationQuery, cells: Mapping[str, Value], inlined: Mapping[str, int] | None = None
-) -> RelationQuery:
+def wrapped_in(source: RelationQuery, cells: Mapping[str, Value]) -> RelationQuery:
     """Return a SELECT from a relation, with other columns."""
-    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None, inlined)
+    return finish(select([], source.query), cells, column(UNIT, "t") if source.unit else None)
 
 
 def staged(source: RelationQuery, expressions: Iterable[Expression]) -> tuple[RelationQuery, dict[Expression, Value]]:
@@ -178,25 +167,22 @@ def computed_once(source: RelationQuery, expressions: Sequence[Expression]) -> t
             simpler = [substituted(expression, replacements.get) for expression in simpler]
         named = [piece for expression in simpler for piece in pieces(expression) if isinstance(piece, Column)]
         often = Counter([piece.name for piece in named])
-        dear = {label for label, work in source.inlined.items() if work > _DEAR and often[label] > 1}
+        columns = source.columns
+        dear = {label for label, value in columns.items() if value.inlined > _DEAR and often[label] > 1}
         if replacements or dear:
-            cells = {label: _apart(value) if label in dear else value for label, value in source.columns.items()}
-            inlined = {label: 0 if label in dear else work for label, work in source.inlined.items()}
-            source = wrapped_in(source, cells | further, inlined)
+            cells = {label: _apart(value) if label in dear else value for label, value in columns.items()}
+            source = wrapped_in(source, cells | further)
     return source, simpler
 
 
 def _apart(value: Value) -> Value:
     work = MADE * value.chars if value.form is SqlType.TEXT else 0
-    return replace(value, sql=call("apart", value.sql).costing(work))
+    return replace(value, sql=call("apart", value.sql).costing(work), inlined=0)
 
 
-def priced(columns: Mapping[str, Value], inlined: Mapping[str, int]) -> Mapping[str, Value]:
+def in_place(columns: Mapping[str, Value]) -> Mapping[str, Value]:
     """Return columns with the cost of their expressions, which the engine may put in place of their names."""
-    return {
-        label: replace(value, sql=Costed(value.sql, inlined.get(label, 0), only=True))
-        for label, value in columns.items()
-    }
+    return {label: replace(value, sql=Costed(value.sql, value.inlined, only=True)) for label, value in columns.items()}
 
 
 def referenced(relation: Relation) -> Iterator[Expression]:
@@ -353,7 +339,7 @@ class RelationWriter:
     def _filter(self, relation: Filter, *, alone: bool) -> RelationQuery:
         source = self.write(relation.source, alone=alone)
         wider, (test,) = computed_once(source, [relation.condition])
-        query = select([EVERYTHING], wider.query).where(condition(test, wider.in_place))
+        query = select([EVERYTHING], wider.query).where(condition(test, in_place(wider.columns)))
         if wider is source:
             return replace(source, query=query)
         # what was computed for the condition alone is not carried on
@@ -367,10 +353,10 @@ class RelationWriter:
         source = self.write(relation.source, alone=alone)
         labels = [label for label, _ in relation.columns]
         source, values = computed_once(source, [value for _, value in relation.columns])
-        places = source.in_place
-        inlined = {label: value_of(value, places).sql.cost for label, value in zip(labels, values, strict=True)}
-        cells = {label: value_of(value, source.columns) for label, value in zip(labels, values, strict=True)}
-        return wrapped_in(source, cells, inlined)
+        places, cells = in_place(source.columns), {}
+        for label, value in zip(labels, values, strict=True):
+            cells[label] = replace(value_of(value, source.columns), inlined=value_of(value, places).sql.cost)
+        return wrapped_in(source, cells)
 
     def _scan(self, relation: Scan, *, alone: bool) -> RelationQuery:
         schema, stored_table = self._catalogue.schema, self._catalogue.tables[relation.table]
@@ -401,7 +387,7 @@ class RelationWriter:
                 query, unit = self._owned(query, "s", relation.table, table.unit)
                 # a row without a unit is nobody's, and no limit of a unit would bound what it adds
                 query = query.where(unit.not_null())
-        return finish(query, stored, unit, {label: value.sql.cost for label, value in stored.items()})
+        return finish(query, {label: _inlined(value) for label, value in stored.items()}, unit)
 
     def _owned(self, query: Select, holder: str, table: str, path: UnitPath) -> tuple[Select, Scalar]:
         """Return the rows of a table, and the unit of each where a path leads to it.
@@ -438,9 +424,8 @@ class RelationWriter:
         for first, second in relation.on:
             tests.append(_equal(value_of(first, columns_left), value_of(second, columns_right)))
         together = {**columns_left, **columns_right}
-        inlined = {**left.inlined, **right.inlined}
         if relation.where is not None:
-            tests.append(condition(relation.where, priced(together, inlined)))
+            tests.append(condition(relation.where, in_place(together)))
         kind = relation.kind.value
         # it keeps rows by more than equalities, so that pairs have to be looked at
         looks_up = not relation.kind.widens and relation.where is not None and self._catalogue.dialect.looks_up
@@ -457,8 +442,8 @@ class RelationWriter:
                 query = select([], sides[0]).joined(sides[1], kind, both(tests))
         unit = column(UNIT, "l") if left.unit else column(UNIT, "r") if right.unit else None
         if not relation.kind.widens:
-            together, inlined = columns_left, dict(left.inlined)
-        return finish(query, together, unit, inlined)
+            together = columns_left
+        return finish(query, together, unit)
 
     def _within_units(
         self, left: RelationQuery, right: RelationQuery, relation: Join, on: Scalar, *, looks_up: bool
@@ -534,13 +519,11 @@ class RelationWriter:
         ]
         outer = {label: hull(value.sql, cells[label]) for label, value in parts[0].columns.items()}
         together = select([], Subquery(tuple(branch.query for branch in parts), "t"))
-        inlined = {
-            label: max(
-                source.inlined.get(label, 0) + value.sql.cost for source, value in zip(sources, values, strict=True)
-            )
-            for label, values in cells.items()
-        }
-        return finish(together, outer, column(UNIT, "t") if parts[0].unit else None, inlined)
+        for label, values in cells.items():
+            places = zip(sources, values, strict=True)
+            work = max(source.columns[label].inlined + value.sql.cost for source, value in places)
+            outer[label] = replace(outer[label], inlined=work)
+        return finish(together, outer, column(UNIT, "t") if parts[0].unit else None)
 
     def _with_windows(self, relation: WithWindows) -> RelationQuery:
         """Return rows with windows, which are always partitioned by the unit."""
@@ -553,9 +536,8 @@ class RelationWriter:
         rendered = wrapped_in(source, {**source.columns, **cells})
         forced = dict(rendered.columns)
         for label, window_ in relation.windows:
-            forced[label] = self._within(rendered.columns[label], window_.type)
-        inlined = {**source.inlined, **{label: forced[label].sql.cost for label in cells}}
-        return wrapped_in(rendered, forced, inlined)
+            forced[label] = _inlined(self._within(rendered.columns[label], window_.type))
+        return wrapped_in(rendered, forced)
 
     def _per_unit(self, relation: PerUnit, *, alone: bool) -> RelationQuery:
         """One row a unit and combination of keys; sums run over grid integers, so no order of rows can matter."""
@@ -572,11 +554,10 @@ class RelationWriter:
         forced = dict(rendered.columns)
         for label, aggregate in relation.aggregates:
             forced[label] = self._within(rendered.columns[label], aggregate.type)
-        places = source.in_place
-        inlined = {label: value.sql.cost for label, value in forced.items()}
+        places, forced = in_place(source.columns), {label: _inlined(value) for label, value in forced.items()}
         for label, value in relation.keys:  # a condition on an aggregate stays behind it, one on a key does not
-            inlined[label] = settled(value_of(value, places)).sql.cost
-        return wrapped_in(rendered, forced, inlined)
+            forced[label] = replace(forced[label], inlined=settled(value_of(value, places)).sql.cost)
+        return wrapped_in(rendered, forced)
 
     def _within(self, value: Value, type_: Type) -> Value:
         """Return an aggregate of one unit's rows, forced into its type."""
@@ -671,6 +652,11 @@ def identity_text(value: Scalar, physical: str) -> Scalar:
 def index_of(label: str) -> OwnName:
     """Return the name of the column that carries another's integer on its grid."""
     return OwnName(f"index {label}")
+
+
+def _inlined(value: Value) -> Value:
+    """Return a value that costs as a column what it costs itself."""
+    return replace(value, inlined=value.sql.cost)
 
 
 def _at(value: Value, table: str) -> Value:

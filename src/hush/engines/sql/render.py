@@ -50,11 +50,6 @@ class Statement(NamedTuple):
     query: Select
     """The tree of its text; an empty one of a constant text."""
 
-    @property
-    def labels(self) -> list[str]:
-        """The names of the columns."""
-        return self.query.labels
-
     def values(self, parameters: Mapping[int, Any]) -> list[Any]:
         """Return its parameters, in the order of their places, from those of the question by their numbers."""
         return [parameters[number] for number in self.parameters]

@@ -32,7 +32,6 @@ from hush.engines.sql.nodes import (
     Double,
     Operator,
     Scalar,
-    binary,
     call,
     case,
     float_operation,
@@ -110,7 +109,7 @@ def _flow(expression: Call, arguments: list[Value]) -> Value:
             ends = min(corners), max(corners)
         else:
             ends = (a + c, b + d) if op is Op.ADD else (a - d, b - c)
-        exact = _whole(expression, ends, lambda x, y: binary(_FLOWING[op], x, y), *arguments)
+        exact = _whole(expression, ends, lambda x, y: x.operation(_FLOWING[op], y), *arguments)
         if exact is not None:
             return exact
     left, right = _operands(arguments)
@@ -173,7 +172,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         divisor = right.sql.cast(form)
         # NULL by zero: in whole numbers an engine may raise an error
         if c <= 0 <= d:
-            divisor = case((binary("<>", divisor, integer(0)), divisor))
+            divisor = case((divisor.operation("<>", 0), divisor))
         residue = left.sql.cast(form) % divisor
         if not fits_long(*ends):
             return Value(residue, SqlType.WIDE, within=ends)
@@ -187,7 +186,7 @@ def _modulo(_: Call, arguments: list[Value]) -> Value:
         unit = Double(10**scale)
         below = float_operation("*", right.sql, unit).rounded().try_cast("HUGEINT", "DOUBLE")
         above = dividend.sql.cast("HUGEINT") * huge(10**scale)
-        residue = above % case((binary("<>", below, integer(0)), below))
+        residue = above % case((below.operation("<>", 0), below))
         return Value(residue.cast("DOUBLE") / unit, SqlType.DOUBLE, clean=False, scale=scale)
     if scale:
         unit = Double(10**scale)
@@ -203,7 +202,7 @@ def _divide_whole(_: Call, arguments: list[Value]) -> Value:
     """Divide in 128 bits, where the quotient of two 64-bit numbers always fits; NULL by zero."""
     numbers = (value if value.form in WHOLE else value.finite().to(SqlType.INTEGER) for value in arguments)
     left, right = (value.wide() for value in numbers)
-    divisor = case((binary("<>", right.sql, integer(0)), right.sql))
+    divisor = case((right.sql.operation("<>", 0), right.sql))
     greatest = max(map(abs, left.ends))
     ends = (min(left.ends[0], 0), greatest) if right.ends[0] >= 0 else (-greatest, greatest)
     result = left.sql.quotient(divisor, wide=True)
@@ -487,7 +486,7 @@ def _compare(expression: Call, arguments: list[Value]) -> Value:
             return Value(_with_fraction(op, value, constant_side.literal), SqlType.BOOLEAN)
     _check_digits(arguments)
     left, right = (value.finite() for value in alike(arguments))
-    return Value(binary(_COMPARISONS[expression.op], left.sql, right.sql), SqlType.BOOLEAN)
+    return Value(left.sql.operation(_COMPARISONS[expression.op], right.sql), SqlType.BOOLEAN)
 
 
 def _check_digits(values: Sequence[Value]) -> None:
@@ -516,7 +515,7 @@ def _with_fraction(op: Op, operand: Value, number: Fraction) -> Scalar:
         truth = op is Op.NOT_EQUAL
     elif -largest <= below < largest:
         # x < 2.5 and x <= 2.5 both are x <= 2, and the other two are x > 2
-        return binary("<=" if op in {Op.LESS, Op.LESS_EQUAL} else ">", operand.sql, integer(below))
+        return operand.sql.operation("<=" if op in {Op.LESS, Op.LESS_EQUAL} else ">", below)
     else:
         truth = (op in {Op.LESS, Op.LESS_EQUAL}) is (below > 0)
     # a comparison with NULL is NULL, whatever the constant
@@ -528,7 +527,7 @@ def _logic(expression: Call, arguments: list[Value]) -> Value:
     kind: Operator = "AND" if expression.op is Op.AND else "OR"
     result = condition_of(arguments[0])
     for argument in arguments[1:]:
-        result = binary(kind, result, condition_of(argument))
+        result = result.operation(kind, condition_of(argument))
     return Value(result, SqlType.BOOLEAN)
 
 

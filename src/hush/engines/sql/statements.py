@@ -596,7 +596,7 @@ class Statements(NamedTuple):
         results = (fetch(statement, parameters) for statement in self.others)
         groups = Groups(keys=[row[: len(self.rows.keys)] for row in rows], grouped=True)
         return groups.exact(
-            self, ["k", *self.main.labels], [(number, *row) for number, row in enumerate(rows)], results
+            self, ["k", *self.main.query.labels], [(number, *row) for number, row in enumerate(rows)], results
         )
 
     def over(self, stored: StoredRows) -> list[Statement]:
@@ -692,11 +692,11 @@ class Groups(NamedTuple):
     def histograms(self, statement: Statement, rows: Sequence[Row]) -> Histograms:
         """Return each group's histogram."""
         bin_column = int(self.grouped)  # then come the bin, its number of cells where bins differ, and the weight
-        table = np.array(rows, dtype=np.int64).reshape(-1, len(statement.labels))
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(statement.query.labels))
         group = table[:, 0] if self.grouped else np.zeros(len(table), dtype=np.int64)
         # engines return groups in any order, and the edges are found by a binary search
         order = np.lexsort((table[:, bin_column], group))
-        cells = table[order, bin_column + 1] if "cells" in statement.labels else None
+        cells = table[order, bin_column + 1] if "cells" in statement.query.labels else None
         return Histograms(
             joined=Sparse(bins=table[order, bin_column], weights=table[order, -1], cells=cells),
             edges=np.searchsorted(group[order], np.arange(len(self.keys) + 1)),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 
-from hush.engines.sql.nodes import MADE, TRUE, Scalar, binary, call, case, integer, null, primitive, text
+from hush.engines.sql.nodes import MADE, TRUE, Scalar, call, case, integer, null, primitive, text
 from hush.engines.sql.values import MAX_TEXT, SQL_TYPES, TIMES, SqlType, Value, as_text, number_at, within_calendar
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Call, Literal, Op
@@ -84,7 +84,7 @@ def _concat(_: Call, arguments: list[Value]) -> Value:
     # a constant may have any length
     (result, length), *further = (cut(as_text(argument), argument.chars) for argument in arguments)
     for next_text, more in further:
-        result, length = cut(binary("||", result, next_text), length + more)
+        result, length = cut(result.operation("||", next_text), length + more)
     return Value(result, SqlType.TEXT)
 
 
@@ -138,7 +138,9 @@ def _make_date(_: Call, arguments: list[Value]) -> Value:
     limits = zip(parts, ((1, 9999), (1, 12), (1, 31)), strict=True)
     inside = [number.between(integer(low), integer(high)) for number, (low, high) in limits]
     year, month, day = (number.try_cast("VARCHAR", "BIGINT") for number in parts)
-    spelled = binary("||", binary("||", binary("||", binary("||", year, text("-")), month), text("-")), day)
+    spelled = year
+    for part in (text("-"), month, text("-"), day):
+        spelled = spelled.operation("||", part)
     possible = (inside[0] & inside[1]) & inside[2]
     return Value(case((possible, spelled.try_cast("DATE", "VARCHAR"))).costing(_SPELLED), SqlType.DATE)
 

@@ -132,6 +132,8 @@ class Value:
     """The number itself, if the question writes it out."""
     span: Span | None = None
     """The span of a DOUBLE: its least and greatest magnitude in every row."""
+    inlined: int = 0
+    """Nanoseconds that a column takes where the engine puts its expression in place of its name, as in conditions."""
 
     SHORT: ClassVar[int] = 64
     """How many characters a number, a date or a boolean has at most."""

@@ -260,7 +260,7 @@ class Meaning(NamedTuple):
 
 
 Meanings = Mapping[str, Mapping[int, Meaning | None]]
-"""What each column means in rows that read a question: by the number of its `Asked` among those of the table.
+"""The meaning of each column in rows that read a question, by the number of its `Asked` among those of the table.
 
 None stands for more than one group of one question.
 """

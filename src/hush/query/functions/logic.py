@@ -285,7 +285,7 @@ COMPARISONS: dict[Op, tuple[Callable[[Any, Any], Any], str]] = {
     Op.GREATER: (operator.gt, "GT"),
     Op.GREATER_EQUAL: (operator.ge, "GTE"),
 }
-"""What NumPy and Python compute, and the class of sqlglot's nodes, if it is read as a plain call."""
+"""The function over values, and the class of sqlglot's nodes, if it is read as a plain call."""
 LOGIC = (
     *(
         Function(

@@ -173,32 +173,25 @@ def _to_number(op: Op, arguments: Arguments) -> Type:
 
 
 def _library(op: Op, arguments: Arguments) -> Type:
-    """Return the type of SQRT, EXP or LN of a number; the value is NULL where the function is not defined."""
-    (a,) = need(op, arguments, *NUMERIC)
+    """SQRT, EXP, LN, and LOG to a constant base above 1; the value is NULL where the function is not defined."""
+    *_, a = need(op, arguments, *NUMERIC)
     span = interval(a)
     defined = span
     if op is not Op.EXP:
         defined = span.meet(Interval(Fraction(0), INFINITY)) or Interval(Fraction(1), Fraction(1))
-    image = defined.library({Op.SQRT: math.sqrt, Op.EXP: math.exp, Op.LN: math.log}[op])
-    if op is not Op.LN:
+    image = defined.library({Op.SQRT: math.sqrt, Op.EXP: math.exp}.get(op, math.log))
+    if op is Op.LOG:
+        base = literal_number(op, arguments[0], "base")
+        if base <= 1:
+            raise QuestionError(
+                f"LOG needs a constant base above 1; got {shown_number(base)}.", "Write LN(x), LOG10(x) or LOG(2, x)."
+            )
+        # a library's logarithms of x and of the base, one over the other: each has the slack of one function
+        image = image / Interval.at(base).library(math.log)
+    if op in {Op.SQRT, Op.EXP}:
         image = Interval(max(image.lower, Fraction(0)), image.upper)
-    undefined = (op is Op.SQRT and span.lower < 0) or (op is Op.LN and span.lower <= 0) or not image.bounded
-    return number(Kind.DECIMAL, image, nullable=a.nullable or undefined)
-
-
-def _logarithm(op: Op, arguments: Arguments) -> Type:
-    """LOG(base, x) to a constant base above 1: NULL where it is undefined."""
-    _, a = need(op, arguments, *NUMERIC)
-    base = literal_number(op, arguments[0], "base")
-    if base <= 1:
-        raise QuestionError(
-            f"LOG needs a constant base above 1; got {shown_number(base)}.", "Write LN(x), LOG10(x) or LOG(2, x)."
-        )
-    span = interval(a)
-    defined = span.meet(Interval(Fraction(0), INFINITY)) or Interval(Fraction(1), Fraction(1))
-    # a library's logarithms of x and of the base, one over the other: each has the slack of one function
-    image = defined.library(math.log) / Interval.at(base).library(math.log)
-    return number(Kind.DECIMAL, image, nullable=a.nullable or span.lower <= 0 or not image.bounded)
+    undefined = span.lower < 0 if op is Op.SQRT else op is not Op.EXP and span.lower <= 0
+    return number(Kind.DECIMAL, image, nullable=a.nullable or undefined or not image.bounded)
 
 
 def _power(op: Op, arguments: Arguments) -> Type:
@@ -331,17 +324,17 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMA
 _FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 _BUCKET = ("this", "min_value", "max_value", "num_buckets")
 Formula = Callable[..., Any]
-"""What NumPy computes of float64 arrays."""
+"""Computes a function over float64 arrays."""
 _OPERATIONS: tuple[tuple[Op, Rule, tuple[str, ...], tuple[Reading, ...], Formula], ...] = (
     (Op.SUBTRACT, _add, (), (), lambda a, b: a - b),  # read with intervals of time, as ADD is
     (Op.MULTIPLY, _add, (), (Reading("Mul"),), lambda a, b: a * b),
     (Op.DIVIDE, _divide, (), (Reading("Div", ignored=("typed", "safe")),), lambda a, b: a / b),
     (Op.DIVIDE_WHOLE, _divide, (), (Reading("IntDiv"),), lambda a, b: np.trunc(a / b)),
     (Op.MODULO, _modulo, ("MOD",), (Reading("Mod"),), np.fmod),
-    (Op.LOG, _logarithm, ("LOG", "LOG10"), (), lambda base, a: np.log(a) / np.log(base)),
+    (Op.LOG, _library, ("LOG", "LOG10"), (), lambda base, a: np.log(a) / np.log(base)),
     (Op.POWER, _power, ("POWER",), (Reading("Pow"),), _powers),
 )
-"""Functions of two numbers: their names, the classes that are plain calls of them, and their formulas."""
+"""Functions of two numbers: names, classes that are plain calls to each, and formulas."""
 _RISING: tuple[tuple[Op, Rule, tuple[int, int], tuple[Reading, ...], Formula], ...] = (
     *(
         (op, rule, (1, 1), (Reading(op.value.capitalize(), ONE),), ufunc)

@@ -66,7 +66,7 @@ _PARTS: dict[Op, tuple[tuple[tuple[str, int, int], ...], Callable[..., str]]] = 
     Op.RIGHT: ((_LENGTH,), lambda text, size: text[max(len(text) - size, 0) :]),
     Op.SUBSTRING: ((("start", 1, _LONGEST), _LENGTH), lambda text, start, size: text[start - 1 : start - 1 + size]),
 }
-"""From a text and constant numbers to a text: the name and limits of each number, and what is made of them."""
+"""From a text and constant numbers to a text: the name and limits of each number, and the function."""
 
 
 def _mapped(type_: Type, function: Callable[[str], str]) -> Type:

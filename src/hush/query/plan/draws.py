@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hush.mechanisms import grouped
-from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
 from hush.query.plan.stability import Factor, Limits, Population, Units
 from hush.query.question import AggregateKind
@@ -70,16 +69,6 @@ class LineHistogram:
         return self.factor.last - self.factor.first + 1
 
     @property
-    def bins(self) -> int:
-        """How many bins there are."""
-        return -(-self.points // self.width)
-
-    @property
-    def coarse(self) -> LineHistogram:
-        """The same bins without finer cells."""
-        return replace(self, cell=self.width)
-
-    @property
     def refined(self) -> bool:
         """Whether bins near the target are counted again, more finely."""
         return self.cell < self.width
@@ -103,24 +92,12 @@ class DrawnAggregate:
 
     kind: AggregateKind
     histogram: Histogram
-    fraction: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        if self.fraction is not None and not (0 < self.fraction < 1 and self.fraction.denominator <= MAX_DENOMINATOR):
-            raise UnplannableError(
-                f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {self.fraction}"
-            )
+    fraction: Fraction = Fraction(0)
+    """Which quantile it is: 0 for MIN, and 1 for MAX."""
 
     def weight(self, limits: Limits) -> int:
         """Return W, the weight of a row that is not weighted down."""
         return 1 if limits.units is Units.ALONE else WEIGHT
-
-    @property
-    def quantile(self) -> Fraction:
-        """Which quantile it is: 0 for MIN and 1 for MAX."""
-        if self.fraction is not None:
-            return self.fraction
-        return Fraction(0) if self.kind is AggregateKind.MIN else Fraction(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +120,14 @@ class Draw:
     def rows_off(self, choice: DrawnAggregate) -> float:
         """Return the expected error of a choice, in rows."""
         if isinstance(self.mechanism, grouped.GroupedDistribution):
-            return self.mechanism.error(choice.quantile, self.confidences[choice])
+            return self.mechanism.error(choice.fraction, self.confidences[choice])
         return self.mechanism.error(self.confidences[choice])
 
     def rows_needed(self, choice: DrawnAggregate) -> float:
         """Return the number of rows with which a quantile is known for any data."""
         assert not isinstance(self.mechanism, grouped.GroupedMode)  # noqa: S101 - the caller asks of quantiles
         if isinstance(self.mechanism, grouped.GroupedDistribution):
-            return self.mechanism.rows_needed(choice.quantile, self.confidences[choice])
+            return self.mechanism.rows_needed(choice.fraction, self.confidences[choice])
         return self.mechanism.rows_needed()
 
     def error(self) -> float:
@@ -183,7 +160,7 @@ def planned_draws(
         mechanism: grouped.GroupedQuantile | grouped.GroupedMode
         if isinstance(histogram, LineHistogram):
             mechanism = grouped.GroupedQuantile(
-                fraction=choice.quantile,
+                fraction=choice.fraction,
                 points=histogram.points,
                 epsilon=epsilon,
                 confidence=confidences[choice],
@@ -207,7 +184,7 @@ def planned_draws(
         # one noisy distribution at the price of the separate draws; it counts whole bins, so finer cells are of no use
         epsilon = sum((shares[choice] for choice in choices), Fraction(0))
         distribution = grouped.GroupedDistribution(
-            bins=histogram.bins,
+            bins=-(-histogram.points // histogram.width),
             rho=None if rho is None else rho * len(choices) / len(shares),
             laplace=epsilon if rho is None else None,
             points=histogram.points,
@@ -216,8 +193,12 @@ def planned_draws(
             rows=rows,
             contribution=contribution,
         )
-        held = {choice: confidences[choice] for choice in choices}
-        together = Draw(confidences=held, histogram=histogram.coarse, mechanism=distribution, epsilon=epsilon)
+        together = Draw(
+            confidences={choice: confidences[choice] for choice in choices},
+            histogram=replace(histogram, cell=histogram.width),
+            mechanism=distribution,
+            epsilon=epsilon,
+        )
         if together.error() < math.fsum(draws[choice].error() for choice in choices):
             # in the place of the first, so that the order of draws follows the question
             draws[choices[0]] = together

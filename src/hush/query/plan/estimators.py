@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression
-from hush.query.plan.draws import DrawnAggregate, LineHistogram, ValueHistogram
+from hush.query.plan.draws import MAX_DENOMINATOR, DrawnAggregate, LineHistogram, ValueHistogram
 from hush.query.plan.keys import finite_values
 from hush.query.plan.stability import (
     FINE,
@@ -171,6 +171,11 @@ class Moment:
     """Σ(x-c) for each argument. The centre and the grid may be others than those of the products."""
     second: tuple[Total, ...] = ()
     """Σ of (x-c)(y-c) for (x,x), or (x,y), or (x,y), (x,x), (y,y); none for a mean."""
+    ends: tuple[float, float]
+    """The least and the largest result there can be, in steps."""
+    centre: Fraction = Fraction(0)
+    scale: Fraction
+    """The result is the sum of the centre and the result in steps, times this. Exact, until its size is checked."""
 
     @property
     def inputs(self) -> list[Parts]:
@@ -181,7 +186,7 @@ class Moment:
         """Return the answers; NaN where a correlation is undefined."""
         numbers = [combined(values, parts) for parts in self.inputs]
         raw = self._raw(numbers)
-        return self._answer(np.clip(raw, *self._range) if self.kind in _CLIPPED else raw, numbers[0])
+        return self._answer(np.clip(raw, *self.ends) if self.kind in _CLIPPED else raw, numbers[0])
 
     def plausible(self, released: Values, noise: Values) -> Plausible:
         """Return plausible true values."""
@@ -189,7 +194,7 @@ class Moment:
         draws = [combined(noise, parts) for parts in self.inputs]
         # a count below 1/2 rounds to 0, and of no rows there is no mean; sample variances and correlations need two
         unknown = numbers[0] < (1.5 if self.kind in _SAMPLE or self.kind is AggregateKind.CORRELATION else 0.5)
-        low, high = self._range
+        low, high = self.ends
         answers = self._raw(numbers)
         # rounding to the grid moves the mean by half a step at most; in steps, as everything before `_answer`
         rounding = 0.5 if self.kind is AggregateKind.AVG and self.first[0].factor.rounds else 0.0
@@ -213,24 +218,8 @@ class Moment:
 
         if self.kind in _SAMPLE:  # the ends depend on the number of rows
             return Plausible(of)
-        each = np.ones(())
-        ends = float(self._answer(each * low, each)), float(self._answer(each * high, each))
-        return Plausible(of, unknown, ends)
-
-    @property
-    def _factors(self) -> tuple[Factor, Factor]:
-        return self.second[0].factors[0], self.second[0].factors[1]
-
-    @property
-    def _range(self) -> tuple[float, float]:
-        """The least and the largest result there can be: a variance is at most a quarter of the squared range."""
-        if self.kind is AggregateKind.CORRELATION:
-            return -1.0, 1.0
-        if self.kind is AggregateKind.AVG:
-            return self.first[0].ends
-        x, y = self._factors
-        largest = (x.last - x.first) * (y.last - y.first) / 4
-        return (0.0 if self.kind in MOMENTS else -largest), largest
+        lowest, highest = ((float(self.centre) + end) * float(self.scale) for end in self.ends)
+        return Plausible(of, unknown, (lowest, highest))
 
     def _raw(self, inputs: list[Floats]) -> Floats:
         """Return the estimate from a count, sums and products, before clipping."""
@@ -239,7 +228,7 @@ class Moment:
         if self.kind is AggregateKind.AVG:
             return np.asarray(sums[0] / n)
         means = []
-        for total, summed, factor in zip(self.first, sums, self._factors, strict=False):
+        for total, summed, factor in zip(self.first, sums, self.second[0].factors, strict=False):
             # around the centre of the products' factor, in that factor's steps
             times = total.factor.step / factor.step
             mean = summed / n * float(times) + float(total.centre * times - factor.centre)
@@ -256,12 +245,7 @@ class Moment:
         return np.asarray(np.clip(central[0] / np.sqrt(np.where(spread == 0, np.nan, spread)), -1, 1))
 
     def _answer(self, raw: Floats, count: Floats) -> Floats:
-        if self.kind is AggregateKind.CORRELATION:
-            return raw
-        if self.kind is AggregateKind.AVG:
-            return np.asarray((float(self.first[0].centre) + raw) * float(self.first[0].factor.step))
-        x, y = self._factors
-        result = raw * float(x.step * y.step)
+        result = np.asarray((float(self.centre) + raw) * float(self.scale))
         # Bessel's correction
         return result * np.maximum(count, 1) / np.maximum(count - 1, 1) if self.kind in _SAMPLE else result
 
@@ -356,7 +340,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             needs.statistics[summed] += _ONE
             needs.statistics[distinct] += _QUARTER
             centred = Centred(factor=factor, centre=Fraction(factor.centre), parts=((summed, _ONE),))
-            return Moment(kind=AggregateKind.AVG, first=(centred,), count=((distinct, _ONE),))
+            return _mean(centred, ((distinct, _ONE),))
         case AggregateKind.MODE:
             values = finite_values(argument.type)
             if not values:
@@ -369,7 +353,12 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
         case kind:
             histogram = LineHistogram.of(population, argument)
-            fraction = aggregate.fraction or _HALF if kind is AggregateKind.QUANTILE else None
+            extremes = {AggregateKind.MIN: Fraction(0), AggregateKind.MAX: _ONE}
+            fraction = extremes.get(kind, aggregate.fraction or _HALF)
+            if kind not in extremes and not (0 < fraction < 1 and fraction.denominator <= MAX_DENOMINATOR):
+                raise UnplannableError(
+                    f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {fraction}"
+                )
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
@@ -392,7 +381,7 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
     products = kind in MOMENTS or kind in PAIRS
     sums = tuple(_centred(argument, weights[argument], source, needs, of_product=products) for argument in arguments)
     if kind is AggregateKind.AVG:
-        return Moment(kind=kind, count=source.count, first=sums)
+        return _mean(sums[0], source.count)
     if kind is AggregateKind.SUM:  # Σx = Σ(x-c) + c·n
         step = sums[0].factor.step
         return _sum(added((sums[0].parts, step), (source.count, sums[0].centre * step)), sums[0].factor)
@@ -405,7 +394,18 @@ def _counted(aggregate: Aggregate, population: Population, source: CountSource |
         total = replace(total, offset=sum(total.range) // 2)
         needs.statistics[total] += _ONE
         second.append(total)
-    return Moment(kind=kind, count=source.count, first=sums, second=tuple(second))
+    # by Cauchy-Schwarz and Popoviciu: a variance is at most a quarter of the squared range
+    largest, scale = (x.last - x.first) * (y.last - y.first) / 4, x.step * y.step
+    ends = (0.0 if kind in MOMENTS else -largest, largest)
+    if kind is AggregateKind.CORRELATION:
+        ends, scale = (-1.0, 1.0), _ONE
+    return Moment(kind=kind, count=source.count, first=sums, second=tuple(second), ends=ends, scale=scale)
+
+
+def _mean(total: Centred, count: Parts) -> Moment:
+    """Return an average of the values that a sum around a centre adds up."""
+    centre, scale = total.centre, total.factor.step
+    return Moment(kind=AggregateKind.AVG, count=count, first=(total,), ends=total.ends, centre=centre, scale=scale)
 
 
 def _sum(parts: Parts, factor: Factor) -> Linear:

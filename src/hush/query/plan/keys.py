@@ -145,7 +145,7 @@ class Looked:
     lookup: Lookup
     expression: Expression
     further: int
-    """The most keys that are not among the table's: NULL, and what the expression is of a row of NULLs."""
+    """The most keys that are not among the table's: NULL, and the expression's value for a row of NULLs."""
 
 
 Domain = Listed | DerivedKey | Looked

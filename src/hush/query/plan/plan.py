@@ -416,7 +416,7 @@ def _price_line(item: Noised | tuple[DrawnAggregate, ...]) -> str:
     """Return a line of the price list: a statistic or choices, their columns, and the condition on rows if any."""
     read = item[0].histogram if isinstance(item, tuple) else members(item)[0]
     if isinstance(item, tuple):
-        which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.fraction is not None)
+        which = ", ".join(f"{float(choice.fraction):g}" for choice in item if choice.kind is AggregateKind.QUANTILE)
         words = " ".join(filter(None, [item[0].kind.value + "s" * (len(item) > 1), which, "of"]))
     else:
         words = "sum of " * (isinstance(item, Distinct) and item.factor is not None) + _WORDS[type(item)]

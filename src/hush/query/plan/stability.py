@@ -527,7 +527,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """The number of rows of the population, or of those of its rows that are not in a narrower one."""
+    """The number of rows of the population, or of its rows that are not in a narrower one."""
 
     population: Population
     without: Population | None = None

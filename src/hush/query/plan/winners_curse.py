@@ -43,6 +43,7 @@ points. Where there are more groups, or HAVING is not settled, such a bar reache
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from hush.query.plan.draws import DrawnAggregate
@@ -83,14 +84,9 @@ class Winners(NamedTuple):
         """Return how noise decides; None where it does not. ``combined`` keys are fewer than their lists say."""
         having = () if question.having is None else tuple(sorted(aggregates_in(question.having)))
         order = {aggregate for ordering in question.order for aggregate in aggregates_in(ordering.by)}
-        if not having and not order:
-            return None
         # how many groups there are, where lists of values alone say so
-        size: int | None = 1
-        for domain in public or ():
-            size = size * len(domain.values) if size is not None and isinstance(domain, Listed) else None
-        if question.keys and (public is None or combined):
-            size = None
+        lists = [domain.values for domain in public or () if isinstance(domain, Listed)]
+        size = math.prod(map(len, lists)) if len(lists) == len(question.keys) and not combined else None
         # a LIMIT of at least the number of groups hides no row
         cuts = question.offset > 0 or (question.limit is not None and (size is None or question.limit < size))
         ordered = bool(order) and cuts

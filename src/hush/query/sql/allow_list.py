@@ -123,13 +123,10 @@ NO_WAY = "There is no other way to ask it."
 
 def shown(node: object) -> str:
     """Return a node as short SQL for a message to its author; never fails, and is never executed."""
+    text = str(node.meta.get(SHOWN, "")) if isinstance(node, exp.Expr) else str(node)
     try:
-        if isinstance(node, exp.Expr) and SHOWN in node.meta:
-            text = str(node.meta[SHOWN])
-        elif isinstance(node, exp.Expr):
+        if isinstance(node, exp.Expr) and not text:
             text = node.sql("duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
-        else:
-            text = str(node)
     except Exception:  # noqa: BLE001 - a printer that stumbles over a strange tree must not hide the refusal
         text = type(node).__name__
     text = " ".join(text.split())

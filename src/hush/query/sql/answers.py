@@ -97,14 +97,14 @@ def levels(
 def select_results(
     table: AnswerTable,
     outputs: Sequence[Named],
-    order: tuple[Ordering, ...],
-    cut: tuple[int | None, int],
     context: Context,
     *,
+    order: tuple[Ordering, ...] = (),
+    limit: int | None = None,
+    offset: int = 0,
     distinct: bool,
 ) -> Answers:
     """Return the results of a SELECT: ORDER BY and LIMIT, and equal rows once if DISTINCT says so."""
-    limit, offset = cut
     names: list[tuple[str, str]] = []
     columns: list[Named] = []
     for label, output in outputs:

@@ -450,8 +450,6 @@ def _anonymous(to: Converter, node: exp.Anonymous) -> Expression:
 def _column(to: Converter, node: exp.Column) -> Expression:
     if isinstance(node.this, exp.Star):
         raise refuse(node.this)
-    if has(node, "db", "catalog"):
-        raise QuestionError(f"Only table.column can be named; got {shown(node)}.")
     only(node, "this", "table")
     return to.column(node)
 
@@ -582,15 +580,13 @@ def _any_of(conditions: Sequence[Expression]) -> Expression:
 def _in(to: Converter, node: exp.In) -> Expression:
     if has(node, "query"):
         return to.subquery(node)
-    if has(node, "unnest"):
-        return Converter.subquery(to, node)  # refuses
     parameter = node.args.get("field")
     if isinstance(parameter, exp.Placeholder):
         only(node, "this", "field")
         only(parameter, "this")
         value, members = to.convert(node.this), to.context.binder.bind_list(str(parameter.this or ""))
         return call(Op.IN, value, *members) if members else constant(False)  # an empty list has not even NULL
-    if is_set(parameter):
+    if has(node, "field", "unnest"):
         raise QuestionError(f"IN needs a list; got {shown(node)}.", "Write x IN ('a', 'b'), or x IN ? with a list.")
     only(node, "this", "expressions")
     if node.args.get("expressions") is None:

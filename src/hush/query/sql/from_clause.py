@@ -258,7 +258,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
     if isinstance(query, exp.Subquery):
         only(query, "this", "with_")
         return derived(query.this, context, with_parts(query, context, parts), names)
-    if (constant_rows := _constant_rows(query, context)) is not None:
+    if (constant_rows := _constant_rows(query, context, names)) is not None:
         return constant_rows
     if isinstance(query, exp.SetOperation):
         return _set_operation(query, context, with_parts(query, context, parts), names)
@@ -275,8 +275,8 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
             + (f" So many rows of each unit: QUALIFY ROW_NUMBER() OVER (PARTITION BY {unit} …) <= 3." if unit else ""),
         )
     scope = from_clause(query, context, with_parts(query, context, parts))
-    results = [node.walk(prune=lambda child: isinstance(child, exp.Query)) for node in query.expressions]
-    windowed = has(query, "qualify", "windows") or any(isinstance(node, exp.Window) for node in chain(*results))
+    nodes = chain(*(item.walk(prune=lambda child: isinstance(child, exp.Query)) for item in query.expressions))
+    windowed = has(query, "qualify", "windows") or any(isinstance(node, exp.Window) for node in nodes)
     clause = next((name for name in ("group", "having", "distinct") if has(query, name)), None)
     if windowed and clause is not None:
         raise QuestionError(
@@ -289,7 +289,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         return per_unit(query, scope, context, names)
     items = expanded(query, scope)
     rows = RowsWithWindows(context, scope, query) if windowed else Rows(context, scope)
-    columns_of = [(item.name, rows.result(item.node)) for item in items]
+    results = [(item.name, rows.result(item.node)) for item in items]
     relation = scope.relation
     if isinstance(rows, RowsWithWindows):
         rows.aliases = {item.name.casefold(): item.node for item in items}
@@ -298,10 +298,10 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         if condition is not None:
             context.grow()
             relation = Filter(source=relation, condition=condition)
-    return projected(relation, columns_of, context, names)
+    return projected(relation, results, context, names)
 
 
-def _constant_rows(query: exp.Expr, context: Context) -> Derived | None:
+def _constant_rows(query: exp.Expr, context: Context, unique: Sequence[str] | None) -> Derived | None:
     """Return the rows of ``SELECT 'a' AS x UNION ALL SELECT 'b'``, which reads nothing; None for other queries."""
     selects = [query]
     if isinstance(query, exp.Union) and not has(query, "distinct", "with_", "by_name"):
@@ -310,7 +310,7 @@ def _constant_rows(query: exp.Expr, context: Context) -> Derived | None:
         if not isinstance(select, exp.Select) or has(select, *(select.args.keys() - {"expressions"})):
             return None
     rows = [[item.unalias() for item in select.expressions] for select in selects]
-    constants = _constants(exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows]), None, context)
+    constants = _constants(exp.Values(expressions=[exp.Tuple(expressions=row) for row in rows]), None, context, unique)
     labels = [item.alias_or_name for item in selects[0].expressions]
     names = [(label or name, unique) for label, (name, unique) in zip(labels, constants.names, strict=True)]
     return Derived(constants.relation, names)
@@ -443,14 +443,14 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
         check_kinds(types, f"The parts of UNION ALL disagree about '{name}':", "Cast it in one of them.")
         common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
         merged.append((name, common))
-    named = iter(unique)
-    bindings = [(name, next(named) if isinstance(b, str) else UnitName.HERE) for name, b in first]
     sources = tuple(member.relation for member in members)
     if every:
+        named = iter(unique)
+        bindings = [(name, next(named) if isinstance(b, str) else UnitName.HERE) for name, b in first]
         return Derived(UnionAll(sources=sources, columns=tuple(merged)), bindings)
     grouped, keys = _equal_rows_once(query, sources, merged, context)
-    by_name: dict[Binding, Expression] = dict(zip(unique, keys, strict=True))
-    results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
+    columns_left = iter(keys)
+    results = [(name, next(columns_left) if isinstance(b, str) else UnitName.HERE) for name, b in first]
     return projected(grouped, results, context, names)
 
 
@@ -489,7 +489,7 @@ def _equal_rows_once(
 # Tables that the question contains
 
 
-def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
+def _constants(node: exp.Expr, alias: str | None, context: Context, unique: Sequence[str] | None = None) -> Derived:
     """Return VALUES, a series or a list as a table, with the names that DuckDB gives its columns."""
     rows = Rows(context, Scope(Constants(columns=(), rows=()), []))
     if isinstance(node, exp.Values):
@@ -527,7 +527,8 @@ def _constants(node: exp.Expr, alias: str | None, context: Context) -> Derived:
         type_ = either(column, nullable=any(map(is_null, column)))
         listed = tuple(dict.fromkeys(cell.value for cell in values))
         types.append(type_ if type_.kind in {Kind.BOOLEAN, Kind.TIMESTAMP} else replace(type_, values=listed))
-    unique = [context.fresh(name) for name in names]
+    if unique is None or len(unique) != len(names):
+        unique = [context.fresh(name) for name in names]
     context.grow()
     relation = Constants(columns=tuple(zip(unique, types, strict=True)), rows=tuple(tuple(row) for row in cells))
     return Derived(relation, list(zip(names, unique, strict=True)))
@@ -568,10 +569,8 @@ def _series(node: exp.Expr, rows: Rows, *, exclusive: bool) -> list[Value]:
         )
         if months and moment.day > 28:
             raise QuestionError("A series of months begins before the 29th.", "Begin at the first of a month.")
-        while moment < end or (moment == end and not exclusive):
+        while (moment < end or (moment == end and not exclusive)) and len(values) <= MAX_ROWS:
             values.append(moment)
-            if len(values) > MAX_ROWS:
-                break
             years, month = divmod(moment.month - 1 + months, 12)
             if moment.year + years > dt.MAXYEAR:
                 break

@@ -49,7 +49,7 @@ from hush.query.sql.expressions import (
     record_of,
     rewritten_aggregate,
 )
-from hush.query.sql.names import Context, Derived, Partner, Scope, UnitName, projected
+from hush.query.sql.names import Context, Derived, Scope, projected
 from hush.query.sql.windows import Windows, ordered_by
 from hush.query.types import Kind, Type
 
@@ -244,9 +244,10 @@ def read_aggregate(node: exp.Expr, rows: Rows) -> Aggregate:
         only(argument, "expressions")
         kind, node = _OF_DISTINCT[kind], node.copy()
         node.set("this", argument.expressions[0])  # itself and no copy, for it learns its type
-    arguments = list(map(rows.convert, arguments_of(node, record.arity)))
-    if record.of_booleans:
-        arguments = [call(Op.TO_INTEGER, a) if a.type.kind is Kind.BOOLEAN else a for a in arguments]
+    arguments: list[Expression] = []
+    for value in map(rows.convert, arguments_of(node, record.arity)):
+        is_flag = record.of_booleans and value.type.kind is Kind.BOOLEAN
+        arguments.append(call(Op.TO_INTEGER, value) if is_flag else value)
     return _untyped(kind=kind, arguments=tuple(arguments))
 
 
@@ -352,7 +353,8 @@ def typed_aggregate(aggregate: Aggregate, node: exp.Expr) -> Aggregate:
                 raise QuestionError(
                     f"{shown(node)} needs numbers; {describe(argument)} is {kind.value}.", _instead(argument, node)
                 )
-            _check_bounds(argument, node)
+            if not argument.type.bounded:
+                raise _unbounded(argument, node)
     return replace(aggregate, type=result_type(aggregate.kind, aggregate.arguments))
 
 
@@ -383,10 +385,8 @@ def _argument_text(argument: Expression, node: exp.Expr) -> str:
     return shown(node.this) if record is not None and record.arity == 1 and isinstance(node.this, exp.Expr) else "x"
 
 
-def _check_bounds(argument: Expression, node: exp.Expr) -> None:
-    """Refuse an argument without known bounds: one row could change the answer without limit."""
-    if argument.type.bounded:
-        return
+def _unbounded(argument: Expression, node: exp.Expr) -> UnboundedError:
+    """Return the refusal of an argument without known bounds: one row could change the answer without limit."""
     named = [piece for piece in pieces(argument) if isinstance(piece, Column)]
     names = list(dict.fromkeys(c.name for c in named if c.type.kind.ranged and not c.type.bounded))
     if names:
@@ -395,7 +395,7 @@ def _check_bounds(argument: Expression, node: exp.Expr) -> None:
     else:
         refusal = f"The values in {shown(node)} have no known lower and upper bound"
     clip = f"Write CLIP({_argument_text(argument, node)}, lower, upper) with bounds you choose, add"
-    raise UnboundedError(
+    return UnboundedError(
         f"{refusal}, so one row could change the answer without limit.",
         f"{clip if argument.type.kind.numeric else 'Add'} WHERE … BETWEEN lower AND upper, "
         "or ask the owner to declare bounds in the policy.",
@@ -471,16 +471,13 @@ class Grouped(Converter):
         """Return a result by its name; refuse a column that is neither a key nor inside an aggregate."""
         if (key := self._alias(node)) is not None:
             return self.result_called(key)
-        qualifier = node.args.get("table")
         name = identifier(node.this)
-        alias = None if qualifier is None else identifier(qualifier)
-        if alias is None and name.casefold() in self.results and self.rows.scope.find(name) is None:
+        if name.casefold() in self.results and not has(node, "table") and self.rows.scope.find(name) is None:
             return self.convert(self.results[name.casefold()])
-        binding = self.rows.scope.require(name, alias, quoted=bool(node.this.args.get("quoted")))
-        if isinstance(binding, UnitName | Partner):
-            self.rows.column(node)  # refuses, with the ways the unit can be used
-        numeric = isinstance(binding, str) and self.rows.types[binding].kind.numeric
-        aggregated = f"AVG({name})" if numeric else f"COUNT(DISTINCT {name})"
+        expression = self.rows.column(node)  # refuses a name that no source has, and the unit
+        if isinstance(expression, Literal):  # a text in double quotes
+            return expression
+        aggregated = f"AVG({name})" if expression.type.kind.numeric else f"COUNT(DISTINCT {name})"
         if self.keys:
             raise QuestionError(
                 f"'{name}' is neither in GROUP BY nor inside an aggregate.",
@@ -518,9 +515,7 @@ class WithinUnit(Grouped):
             return self.convert(sums)
         is_arg = isinstance(node, exp.ArgMin | exp.ArgMax)
         exact = self._value_at_end(node) if is_arg else self._exact(node)
-        if exact not in self.aggregates:
-            self.aggregates[exact] = self.context.fresh(exact.kind.name.lower())
-        name = self.aggregates[exact]
+        self.aggregates[exact] = name = self.aggregates.get(exact) or self.context.fresh(exact.kind.name.lower())
         if not self.outside:
             return Column(name, self.narrowed.get(name, exact.type))
         # without rows a count is 0, others are NULL

@@ -356,32 +356,28 @@ def chained(
     conditions = [(node, _sources_of(node, items)) for node in (*by_join, *where)]
     first = next((index for index, item in enumerate(items) if item.private), 0)
     scope, inside, waiting = items[first], {first}, [index for index in range(len(items)) if index != first]
-    spent: set[int] = set()
+    used: set[int] = set()
 
-    def usable(index: int) -> list[int]:
+    def usable(index: int) -> list[exp.Expr]:
         """Return the conditions that connect a source with those that are joined already."""
-        return [
-            number
-            for number, (_, sources) in enumerate(conditions)
-            if number not in spent and sources is not None and {index} < sources <= inside | {index}
-        ]
+        return [node for node, sources in conditions if sources is not None and {index} < sources <= inside | {index}]
 
     def rank(index: int) -> int:
-        nodes = [conditions[number][0] for number in usable(index)]
+        nodes = usable(index)
         if not items[index].private:
             return 1 if any(isinstance(node, exp.EQ) for node in nodes) else 3
         return 0 if scope.private and on(scope, items[index], nodes, context.trial()).on_unit else 2
 
     while waiting:
         index = min(waiting, key=rank)
-        numbers = usable(index)
+        nodes = usable(index)
         cross = exp.Join(this=joins[index - 1].this if index else exp.Identifier(this="…"), kind="CROSS")
-        scope = joined(scope, cross, items[index], context, [conditions[number][0] for number in numbers])
-        spent |= set(numbers)
+        scope = joined(scope, cross, items[index], context, nodes)
+        used |= set(map(id, nodes))
         inside.add(index)
         waiting.remove(index)
     sources = [source for item in items for source in item.sources]
-    unused = [node for number, (node, _) in enumerate(conditions) if number not in spent]
+    unused = [node for node, _ in conditions if id(node) not in used]
     return replace(scope, sources=sources, parts=items[0].parts), unused
 
 
@@ -472,12 +468,10 @@ def _ignores_unmatched(select: exp.Select, join: exp.Join, tables: dict[str, Tab
         return False
     if where is not None and reads_private(where) and where.find(exp.Is, exp.Coalesce, exp.Case, exp.Or, exp.Not):
         return False
-    # COUNT(*) would count a public row without a partner as one row
-    if any(count.this is None or isinstance(count.this, exp.Star) for count in select.find_all(exp.Count)):
-        return False
     aggregates = list(select.find_all(exp.AggFunc))
     if not aggregates or select.find(exp.Filter, exp.Window):
         return False
+    # COUNT(*), which reads no column, would count a public row without a partner as one row
     return all(
         reads_private(node) and all(isinstance(child, _STRICT) for child in node.this.walk()) for node in aggregates
     )

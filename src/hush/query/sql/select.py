@@ -67,6 +67,10 @@ from hush.query.types import Kind, Type, written_in
 
 MAX_OUTPUTS = 200
 _MAX_LIMIT = 2**31 - 1
+_NO_AGGREGATE = (
+    "The question has no aggregate, so it would show single rows.",
+    "Rows are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …",
+)
 _BIT = Type(Kind.INTEGER, nullable=False, lower=Fraction(0), upper=Fraction(1), step=Fraction(1))
 
 
@@ -188,7 +192,7 @@ def answers_of(node: exp.Expr, context: Context, parts: Parts) -> Answers:
         table = Windowed(source=table, windows=tuple((name, window) for window, name in windows.made.items()))
     if qualify is not None:
         table = Qualified(source=table, condition=qualify)
-    return select_results(table, outputs, order, (limit, offset or 0), context, distinct=distinct)
+    return select_results(table, outputs, context, order=order, limit=limit, offset=offset or 0, distinct=distinct)
 
 
 def _from_first(select: exp.Select) -> exp.Select:
@@ -219,16 +223,8 @@ def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Se
     plain.set("distinct", None)
     if over_answers or has(select, "group", "having") or any(map(has_aggregate, select.expressions)):
         return plain, True
-    ordinals = [exp.Literal.number(number) for number in range(1, len(select.expressions) + 1)]
-    plain.set("group", exp.Group(expressions=ordinals))
-    return plain, False
-
-
-def _no_aggregate() -> QuestionError:
-    return QuestionError(
-        "The question has no aggregate, so it would show single rows.",
-        "Rows are never shown. Ask for instance SELECT COUNT(*), AVG(x) FROM …",
-    )
+    ordinals = range(1, len(select.expressions) + 1)
+    return plain.group_by(*map(exp.Literal.number, ordinals)), False
 
 
 # The names of a SELECT over rows: keys and noisy aggregates
@@ -259,7 +255,7 @@ class _Released(Grouped):
         is one whose results would read a column of rows.
         """
         if not self._aggregates and not self.keys:
-            raise _no_aggregate()
+            raise QuestionError(*_NO_AGGREGATE)
         relation, columns = self.rows.scope.relation, [*self.columns, *self._aggregates.values()]
         expressions = [*dict(outputs).values(), *conditions, *map(attrgetter("by"), order)]
         for window in self.windows.made:
@@ -308,7 +304,7 @@ def _keys(
         for item in items:
             if item.node.find(exp.Column, exp.Anonymous) and not isinstance(item.node, exp.Query):
                 rows.convert(item.node)  # a plainer reason, such as an unknown name, comes first
-        raise _no_aggregate()
+        raise QuestionError(*_NO_AGGREGATE)
     sets = grouping_sets(select, items, rows)
     nodes = list({id(node): node for nodes in sets for node in nodes}.values())
     results: dict[Expression, str] = {}
@@ -431,10 +427,10 @@ def _rows_of(clause: exp.Expr | None, names: Converter) -> int | None:
 # FROM answers
 
 
-def scan_of(table: AnswerTable, *further: AnswerTable) -> Scan:
-    """Return a stand-in for the relation of tables of answers, which knows the types of their columns."""
-    types = {column.name: column.type for each in (table, *further) for column in columns_of(each)}
-    return Scan(table="answers", public=True, columns=tuple((name, name, type_) for name, type_ in types.items()))
+def scan_of(table: AnswerTable) -> Scan:
+    """Return a stand-in for the relation of a table of answers, which knows the types of its columns."""
+    columns = tuple((column.name, column.name, column.type) for column in columns_of(table))
+    return Scan(table="answers", public=True, columns=columns)
 
 
 def _from_answers(select: exp.Select, context: Context, parts: Parts) -> tuple[AnswerTable, Scope]:
@@ -582,7 +578,7 @@ def _union(query: exp.SetOperation, context: Context, parts: Parts) -> Answers:
     if once:
         columns = columns_of(union.table)
         outputs = [(label, column.column) for label, column in zip(labels, columns, strict=True)]
-        union = select_results(union.table, outputs, (), (None, 0), context, distinct=True)
+        union = select_results(union.table, outputs, context, distinct=True)
     if has(query, "order", "limit", "offset"):
         scope = Scope(scan_of(union.table), [named_source(union.names, None)], settled=True)
         rows = _OverRows(context, scope, None)

@@ -143,13 +143,11 @@ async def try_out(visit: Visit) -> Response:
 def ladder(left: Fraction) -> list[str]:
     """Return the prices that can be chosen, up to the remaining budget."""
     top = left if left > 0 else Fraction(1)
-    steps: list[Fraction] = []
-    power = math.floor(math.log10(top)) + 1
-    while len(steps) < PRICES - 1:
-        steps += [Fraction(step) * Fraction(10) ** power for step in reversed(_DECADE)]
-        steps = [step for step in steps if step < top]
-        power -= 1
-    return [figure(step, exact=True) for step in [*reversed(steps[: PRICES - 1]), top]]
+    power = math.floor(math.log10(top))
+    # Five decades have enough below any top: 24 steps are three of them.
+    powers = [Fraction(10) ** exponent for exponent in range(power - 4, power + 1)]
+    steps = [Fraction(step) * unit for unit in powers for step in _DECADE]
+    return [figure(step, exact=True) for step in [*[step for step in steps if step < top][1 - PRICES :], top]]
 
 
 def odds(epsilon: str) -> str:

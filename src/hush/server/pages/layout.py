@@ -71,22 +71,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def draw(visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
-    """Return a template as a page, without bars of budgets unless they are among the values."""
-    context: dict[str, Any] = {
-        "bars": [],
-        "badge": 0,
-        "data_sets": [],
-        "data": "",
-        "analyst": Role.ANALYST in visit.who.roles,
-        "me": None if visit.who is NOBODY else visit.who,
-        "csrf_input": _CSRF_INPUT.format(sessions.CSRF_FIELD, sessions.csrf_token(visit.request, visit.settings)),
-        "path": visit.request.url.path,
-        "request_id": uuid.uuid4().hex,
-    }
-    return HTMLResponse(_templates().get_template(template).render({**context, **values}), status)
-
-
 async def refused(visit: Visit, error: Exception, route: Route | None = None) -> Response:
     """Return a refusal: on the page of its route, else as a page of its own; to programs as problem+json.
 
@@ -103,7 +87,8 @@ async def refused(visit: Visit, error: Exception, route: Route | None = None) ->
     if "text/html" not in visit.request.headers.get("accept", "") or visit.request.url.path.startswith("/api/"):
         return problem
     told = {"text": json.loads(bytes(problem.body))["detail"], "pointer": ""}
-    page = draw(Visit(visit.service, NOBODY, visit.request), "problem.html", problem.status_code, problem=told)
+    nobody = Visit(visit.service, NOBODY, visit.request)
+    page = await show(nobody, "problem.html", problem.status_code, problem=told)
     if "retry-after" in problem.headers:
         page.headers["retry-after"] = problem.headers["retry-after"]
     return page
@@ -166,14 +151,19 @@ async def show(
             waiting = sum(request["state"] == "waiting" for request in await visit.requests())
     if status is None:
         status = 200 if error is None else errors.status(error)
-    head = {
+    context = {
+        "me": None if who is NOBODY else who,
+        "analyst": Role.ANALYST in who.roles,
         "badge": waiting,
         "bars": bars,
         "data_sets": data_sets,
         "data": data or next(iter(data_sets), ""),
         "problem": None if error is None else problem_of(error),
+        "path": visit.request.url.path,
+        "csrf_input": _CSRF_INPUT.format(sessions.CSRF_FIELD, sessions.csrf_token(visit.request, visit.settings)),
+        "request_id": uuid.uuid4().hex,
     }
-    return draw(visit, template, status, **{**head, **values})
+    return HTMLResponse(_templates().get_template(template).render({**context, **values}), status)
 
 
 def problem_of(error: HushError) -> dict[str, Any]:

@@ -374,15 +374,11 @@ class PgConnection:
         if name.startswith("hush."):
             short = statements.check_name(name)
             value = self.first.get(short) if value is None else value
-            if value is None:
-                self.settings.pop(short, None)
-            else:
-                # Refuses a wrong value now, not only at the next question.
-                statements.terms({short: value})
-                # A question has one of the two: the later setting replaces the other.
-                if short in {"epsilon", "accuracy"}:
-                    self.settings.pop("accuracy" if short == "epsilon" else "epsilon", None)
-                self.settings[short] = value
+            given = {} if value is None else {short: value}
+            statements.terms(given)  # refuses a wrong value now, not only at the next question
+            # A question has one of the two: the later setting replaces the other.
+            replaced = {"epsilon", "accuracy"} if given and short in {"epsilon", "accuracy"} else {short}
+            self.settings = {key: text for key, text in self.settings.items() if key not in replaced} | given
         return Result("SET")
 
     def _show(self, text: str) -> Result:

@@ -181,25 +181,24 @@ class PgServer:
                 raise MessageError
             content = Reader(await reader.readexactly(length - 4))
             code = content.long()
-            if code in {_SSL, _GSS} and await _waiting(reader):
+            if code not in {_SSL, _GSS}:
+                break
+            if await _waiting(reader):
                 raise MessageError  # what came in the clear must not be taken for what comes after TLS
-            if code in {_SSL, _GSS}:
-                # Encryption by GSSAPI is not offered; the client then goes on with TLS or without.
-                begin = code == _SSL and self._tls is not None and not secured
-                writer.write(b"S" if begin else b"N")
-                await writer.drain()
-                if begin and self._tls is not None:
-                    await writer.start_tls(self._tls)
-                    secured = True
-                continue
-            # A cancel needs no sign-in, since only the client knows its key. The protocol has no reply to it.
-            if code == _CANCEL:
-                conversation = self._keys.get((content.long(), content.long()))
-                if conversation is not None and conversation.request:
-                    with contextlib.suppress(HushError):
-                        conversation.analyst.cancel(conversation.request)
-                return None
-            break
+            # Encryption by GSSAPI is not offered; the client then goes on with TLS or without.
+            begin = code == _SSL and self._tls is not None and not secured
+            writer.write(b"S" if begin else b"N")
+            await writer.drain()
+            if begin and self._tls is not None:
+                await writer.start_tls(self._tls)
+                secured = True
+        # A cancel needs no sign-in, since only the client knows its key. The protocol has no reply to it.
+        if code == _CANCEL:
+            conversation = self._keys.get((content.long(), content.long()))
+            if conversation is not None and conversation.request:
+                with contextlib.suppress(HushError):
+                    conversation.analyst.cancel(conversation.request)
+            return None
         # The upper half is the major version; a newer minor version is negotiated below.
         if code >> 16 != _VERSION >> 16:
             raise _FatalError("Only version 3.0 of the protocol is spoken here.", "08P01")

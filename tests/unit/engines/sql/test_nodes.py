@@ -16,7 +16,6 @@ from hush.engines.sql.nodes import (
     ParameterRows,
     Select,
     Subquery,
-    binary,
     case,
     column,
     count,
@@ -48,14 +47,14 @@ PLACE = read("place", "s")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (binary("-", integer(1), integer(-2)), 3),
-        (binary("-", integer(2), binary("-", integer(1), integer(1))), 2),
+        (integer(1) - integer(-2), 3),
+        (integer(2) - (integer(1) - 1), 2),
         (-(integer(1) + 2), -3),
         (~(integer(1).equals(2) | integer(1).equals(1)), False),
         (~integer(1).one_of([integer(2)]), True),
         (integer(1).one_of([]), False),
         (null("BIGINT").matches(null("BIGINT"), "BIGINT"), True),
-        (binary("AND", integer(5).between(integer(1), integer(3)), integer(1).equals(integer(1))), False),
+        (integer(5).between(integer(1), integer(3)) & integer(1).equals(integer(1)), False),
         (integer(9).clamped(integer(-3), integer(4)), 4),
         (integer(-9).clamped(integer(-3), None), -3),
         (null("BIGINT").clamped(integer(-3), integer(4)), None),
@@ -63,7 +62,7 @@ PLACE = read("place", "s")
         (integer(-(2**63)), -(2**63)),
         (integer(2**100), 2**100),
         (Double(-3), -3.0),
-        (binary("||", text("it's"), text("\0--")), "it's--"),
+        (text("it's").operation("||", text("\0--")), "it's--"),
     ],
 )
 def test_a_piece_means_what_it_says_wherever_it_stands(connection, value, expected) -> None:
@@ -79,8 +78,8 @@ def test_a_piece_means_what_it_says_wherever_it_stands(connection, value, expect
             [(2,)],
         ),
         (select([A, count().alias("n")], PLACE).grouped([A]).first_rows(2, A), [(1, 2), (2, 1)]),
-        (select([A], PLACE).grouped([A], having=binary(">", count(), integer(1))), [(1,)]),
-        (select([B], PLACE).where(A.equals(integer(1))).where(binary(">", B, integer(2))), [(3,)]),
+        (select([A], PLACE).grouped([A], having=count() > 1), [(1,)]),
+        (select([B], PLACE).where(A.equals(integer(1))).where(B > 2), [(3,)]),
         (
             select([B], PLACE).joined(
                 Subquery((select([integer(2).alias("x")]),), "o"), "inner", A.equals(column("x", "o"))
@@ -106,7 +105,7 @@ def test_labels_are_the_names_of_columns() -> None:
 def test_what_multiplies_without_end_is_refused() -> None:
     value = column("x", "t")
     for _ in range(60):  # 2⁶⁰ mentions of a column, of sixty nodes
-        value = binary("+", value, value)
+        value = value + value
     with pytest.raises(UnplannableError, match="too large"):
         render(select([value.alias("x")], PLACE), DUCKDB)
     long = text("x" * (MOST // 2)).alias("x")
