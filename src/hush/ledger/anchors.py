@@ -323,10 +323,9 @@ class CommandAnchor(Anchor):
         self.place = url
 
     def _run(self, verb: str, text: bytes = b"") -> bytes:
+        words, pipe = [*self._command, verb], subprocess.PIPE
         try:
-            done = subprocess.run(
-                [*self._command, verb], input=text, stdout=subprocess.PIPE, check=True, timeout=_SECONDS
-            )
+            done = subprocess.run(words, input=text, stdout=pipe, check=True, timeout=_SECONDS)
         except (OSError, subprocess.SubprocessError) as error:
             raise LedgerUnavailableError(
                 f"The anchor's command {self._command[0]!r} failed to {verb} the mark ({error}). Nothing is granted."

@@ -125,10 +125,8 @@ def losses(lost: Lost) -> Any:
     if isinstance(lost, tuple) and len(lost) != 2:
         raise InvalidValueError("lost", got=lost, allowed=allowed)
     epsilon, delta = lost if isinstance(lost, tuple) else (lost, 0)
-    gone = ApproximateDPEvent(
-        epsilon=nonnegative(epsilon, "lost", allowed=allowed), delta=probability(delta, "lost", allowed=allowed)
-    )
-    return [gone.to_json()] if gone.epsilon or gone.delta else "none"
+    epsilon, delta = nonnegative(epsilon, "lost", allowed=allowed), probability(delta, "lost", allowed=allowed)
+    return [ApproximateDPEvent(epsilon=epsilon, delta=delta).to_json()] if epsilon or delta else "none"
 
 
 def export(chain: Chain, file: IO[str]) -> int:
@@ -164,13 +162,11 @@ def _lines(file: IO[str], answers: dict[int, bytes]) -> Iterator[Row]:
                 # The hash covers the canonical text of a body, and a file may have been formatted in another way.
                 yield Entry.from_json({**item, "body": canonical(item["body"]).decode("ascii")}).row
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise InvalidValueError(
-                "file", got=f"line {at}", allowed="lines written by hush ledger export", hint="This line is not one."
-            ) from error
+            allowed, hint = "lines written by hush ledger export", "This line is not one."
+            raise InvalidValueError("file", got=f"line {at}", allowed=allowed, hint=hint) from error
     if count != expected or not count:  # a chain that was cut short is a chain: only the first line knows
-        raise InvalidValueError(
-            "file", got=f"{count} entries", allowed=f"a whole export, of {expected or 'some'} entries"
-        )
+        allowed = f"a whole export, of {expected or 'some'} entries"
+        raise InvalidValueError("file", got=f"{count} entries", allowed=allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -333,9 +333,8 @@ class Chain:
         """Accept entries that the anchor lacks, if the order of writes can explain them; refuse all others."""
         head, anchored = self.state.head, self.store.entry(mark.entry.number)
         if anchored is None or anchored.hash != mark.entry.hash:
-            raise self._refused(
-                anchor, f"its history differs from the anchored one at entry {mark.entry.number} or before"
-            )
+            why = f"its history differs from the anchored one at entry {mark.entry.number} or before"
+            raise self._refused(anchor, why)
         # Other hosts write without this witness, so it may be any number of entries behind.
         if not anchor.exclusive:
             return

@@ -227,14 +227,10 @@ def damaged(number: object, why: str) -> LedgerDamagedError:
 
 def label(value: object, parameter: str) -> str:
     """Return a name or an id: printable text of 1 to 200 characters on one line, without spaces around it."""
-    if (
-        not isinstance(value, str)
-        or not 0 < len(value) <= _LONGEST
-        or value != value.strip()
-        or not value.isprintable()  # half of a surrogate pair, which cannot be stored, is not
-    ):
-        raise InvalidValueError(parameter, got=value, allowed=f"1 to {_LONGEST} printable characters on one line")
-    return value
+    # Half of a surrogate pair, which cannot be stored, is not printable.
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST and value == value.strip() and value.isprintable():
+        return value
+    raise InvalidValueError(parameter, got=value, allowed=f"1 to {_LONGEST} printable characters on one line")
 
 
 def prose(value: object, parameter: str, *, longest: int = 1_000_000) -> str:

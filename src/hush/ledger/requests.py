@@ -114,9 +114,8 @@ def ask_for_budget(chain: Chain, key: Key, present: Fraction | None, epsilon: Nu
     with chain.locked():
         for request in listed(chain.store):
             if request.state == "waiting" and request.wanted is not None and (request.data, request.analyst) == key:
-                raise LedgerError(
-                    f"A larger budget is asked for already (request {request.number}); the owner decides."
-                )
+                why = f"A larger budget is asked for already (request {request.number}); the owner decides."
+                raise LedgerError(why)
         return _park(chain, key, wish)
 
 

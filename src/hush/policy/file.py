@@ -472,6 +472,4 @@ def _analyst(name: str, section: Section, data: Sequence[str]) -> Analyst:
         if "epsilon" not in inner.values:
             raise inner.error(None, f"{inner.name} needs an epsilon.", 'Write ask_first = { epsilon = "0.5" }.')
         ask_first = inner.number("epsilon", "a number of at least 0", lambda number: number >= 0)
-    return Analyst(
-        name=name, data=tuple(dict.fromkeys(data_sets)), budget=budget, allowance=allowance, ask_first=ask_first
-    )
+    return Analyst(name, tuple(dict.fromkeys(data_sets)), budget, allowance, ask_first)

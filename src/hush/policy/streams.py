@@ -37,38 +37,31 @@ _EXAMPLE = 'Write for instance sql = "SELECT …", epsilon = "0.1", every = "wee
 
 def read_streams(root: Section, data: Sequence[str], analysts: Mapping[str, Any]) -> dict[str, StreamDeclaration]:
     """Return the declared streams of a policy; ``analysts`` are its analysts by name."""
-    document = root.document
-    declared: list[tuple[str, Section]] = []
-    for key in STREAM_SECTIONS:
-        declared += root.sections(key)
-    names = [name.casefold() for name, _ in declared]
+    sections = [section for key in STREAM_SECTIONS for section in root.sections(key)]
+    names = [name.casefold() for name, _ in sections]
 
     def read(name: str, section: Section) -> StreamDeclaration:
         if names.count(name.casefold()) > 1:
             raise section.error(None, f"two streams are called '{name}'.", "Rename one of them.")
-        return _declaration(name, section, data, analysts)
+        section.only(KEYS)
+        for key in _NEEDED:
+            if key not in section.values:
+                raise section.error(None, f"{section.name} needs {key}.", _EXAMPLE)
+        try:
+            return declared(name, section.values, data, analysts)
+        except InvalidValueError as error:
+            if error.parameter == "name":
+                raise section.error(None, f"{section.name} must be {error.allowed}.") from None
+            key = "sql" if error.parameter == "question" else error.parameter
+            raise section.wrong(key, error.allowed, error.hint if key in section.values else _EXAMPLE) from None
 
-    return document.each(declared, read)
+    return root.document.each(sections, read)
 
 
 def mistake_in_sql(document: Document, name: str, error: HushError) -> HushError:
     """Return a mistake in a stream's SQL with its line."""
     key = next((key for key in STREAM_SECTIONS if (key, name) in document.lines), STREAM_SECTIONS[0])
     return document.error((key, name, "sql"), f"{key}.{name}.sql: {error}")
-
-
-def _declaration(name: str, section: Section, data: Sequence[str], analysts: Mapping[str, Any]) -> StreamDeclaration:
-    section.only(KEYS)
-    for key in _NEEDED:
-        if key not in section.values:
-            raise section.error(None, f"{section.name} needs {key}.", _EXAMPLE)
-    try:
-        return declared(name, section.values, data, analysts)
-    except InvalidValueError as error:
-        if error.parameter == "name":
-            raise section.error(None, f"{section.name} must be {error.allowed}.") from None
-        key = "sql" if error.parameter == "question" else error.parameter
-        raise section.wrong(key, error.allowed, error.hint if key in section.values else _EXAMPLE) from None
 
 
 def declared(
