@@ -206,7 +206,7 @@ class Settings:
     iterations: int = 0
     """Steps of the fit; 0 to let the noise decide."""
     resolution: int = 0
-    """A bin holds about this part of all rows, or more; 0 to let the noise decide.
+    """A bin holds about 1/resolution of all rows, or more; 0 to let the noise decide.
 
     Releases that earlier versions kept say 128. Their graphs are chosen as they were, or they could not be made again.
     """
