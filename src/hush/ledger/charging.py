@@ -320,10 +320,12 @@ def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repea
     own: list[Entry] = []
     others: list[Entry] = []
     for entry in store.repeats(repeat.question):
-        if (entry.data, entry.same_question) == (asked.data, repeat.question):
-            (own if entry.analyst == asked.analyst else others).append(entry)
-    # A shared charge has no answer of its own; its source is in the list as well.
-    others = [entry for entry in others if repeat.shared and entry.kind == "reserve"]
+        if (entry.data, entry.same_question) != (asked.data, repeat.question):
+            continue
+        if entry.analyst == asked.analyst:
+            own.append(entry)
+        elif repeat.shared and entry.kind == "reserve":  # a shared charge has no answer, and its source is listed too
+            others.append(entry)
     for entry in (*own, *others):
         if entry.kind == "shared":  # made only when the answer was there
             return entry

@@ -202,17 +202,16 @@ def _whole(node: object, otherwise: int) -> int:
     return sign * int(node.name) if isinstance(node, exp.Literal) and node.is_int else otherwise
 
 
-def _moved(node: exp.Expr) -> exp.Expr | str:
+def _moved(node: exp.Expr) -> exp.Expr:
     """Read DATE_ADD(d, INTERVAL 1 MONTH), DATEADD(month, 1, d) and their like as a date that is moved."""
-    unit = _unit(node) or ("MONTH" if isinstance(node, exp.AddMonths) else "DAY")
-    amount, by = node.expression, unit
+    amount, unit = node.expression, _unit(node) or ("MONTH" if isinstance(node, exp.AddMonths) else "DAY")
     if isinstance(amount, exp.Interval):
-        amount, by = amount.this, str(amount.args["unit"].this).upper()
+        amount, unit = amount.this, str(amount.args["unit"].this).upper()
     if isinstance(amount, exp.Literal) and amount.is_string:
         amount = exp.Literal.number(amount.name)
     if isinstance(node, exp.DateSub | exp.DatetimeSub | exp.TimestampSub):
         amount = exp.Neg(this=amount)
-    return exp.TsOrDsAdd(this=node.this, expression=exp.Interval(this=amount, unit=exp.var(by)))
+    return exp.TsOrDsAdd(this=node.this, expression=exp.Interval(this=amount, unit=exp.var(unit)))
 
 
 def _complete(node: exp.Expr) -> exp.Expr:
@@ -237,11 +236,10 @@ def _weeks(node: exp.Expr, first: str, *units: str) -> exp.Expr | None:
 
 
 def _iso_week(node: exp.Expr) -> exp.Expr | None:
-    if isinstance(node, exp.Extract) and _unit(node) in {"ISOWEEK", "WEEKISO", "WEEK_ISO"}:
-        return exp.WeekOfYear(this=node.expression)
-    if not isinstance(node, exp.Extract) and _unit(node) in {"ISOWEEK", "WEEK(MONDAY)"}:
-        return exp.TimestampTrunc(this=node.this, unit=exp.var("WEEK"))
-    return None
+    if isinstance(node, exp.Extract):
+        return exp.WeekOfYear(this=node.expression) if _unit(node) in {"ISOWEEK", "WEEKISO", "WEEK_ISO"} else None
+    is_monday = _unit(node) in {"ISOWEEK", "WEEK(MONDAY)"}
+    return exp.TimestampTrunc(this=node.this, unit=exp.var("WEEK")) if is_monday else None
 
 
 def _sunday_is_one(node: exp.Expr) -> exp.Expr | None:
@@ -274,11 +272,8 @@ def _decimals(node: exp.Expr, width: int | None = None, digits: int = 0) -> exp.
     if not node.args["to"].is_type(exp.DataType.Type.DECIMAL) or node.args["to"].expressions:
         return None
     if width is None:
-        node.set("to", exp.DataType.build("DOUBLE"))
         node.meta[SQL_TYPE] = "decimal"
-    else:
-        sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (width, digits)]
-        node.set("to", exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes))
+    node.set("to", exp.DataType.build("DOUBLE" if width is None else f"DECIMAL({width}, {digits})"))
     return node
 
 

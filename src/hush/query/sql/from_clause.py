@@ -275,8 +275,8 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
             + (f" So many rows of each unit: QUALIFY ROW_NUMBER() OVER (PARTITION BY {unit} …) <= 3." if unit else ""),
         )
     scope = from_clause(query, context, with_parts(query, context, parts))
-    results = [node.walk(prune=lambda child: isinstance(child, exp.Query)) for node in query.expressions]
-    windowed = has(query, "qualify", "windows") or any(isinstance(node, exp.Window) for node in chain(*results))
+    nodes = chain(*(item.walk(prune=lambda child: isinstance(child, exp.Query)) for item in query.expressions))
+    windowed = has(query, "qualify", "windows") or any(isinstance(node, exp.Window) for node in nodes)
     clause = next((name for name in ("group", "having", "distinct") if has(query, name)), None)
     if windowed and clause is not None:
         raise QuestionError(
@@ -289,7 +289,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         return per_unit(query, scope, context, names)
     items = expanded(query, scope)
     rows = RowsWithWindows(context, scope, query) if windowed else Rows(context, scope)
-    columns_of = [(item.name, rows.result(item.node)) for item in items]
+    results = [(item.name, rows.result(item.node)) for item in items]
     relation = scope.relation
     if isinstance(rows, RowsWithWindows):
         rows.aliases = {item.name.casefold(): item.node for item in items}
@@ -298,7 +298,7 @@ def derived(query: exp.Expr, context: Context, parts: Parts, names: Sequence[str
         if condition is not None:
             context.grow()
             relation = Filter(source=relation, condition=condition)
-    return projected(relation, columns_of, context, names)
+    return projected(relation, results, context, names)
 
 
 def _constant_rows(query: exp.Expr, context: Context, unique: Sequence[str] | None) -> Derived | None:
@@ -443,14 +443,14 @@ def _set_operation(query: exp.SetOperation, context: Context, parts: Parts, name
         check_kinds(types, f"The parts of UNION ALL disagree about '{name}':", "Cast it in one of them.")
         common = either([Column(name, type_) for type_ in types], nullable=any(type_.nullable for type_ in types))
         merged.append((name, common))
-    named = iter(unique)
-    bindings = [(name, next(named) if isinstance(b, str) else UnitName.HERE) for name, b in first]
     sources = tuple(member.relation for member in members)
     if every:
+        named = iter(unique)
+        bindings = [(name, next(named) if isinstance(b, str) else UnitName.HERE) for name, b in first]
         return Derived(UnionAll(sources=sources, columns=tuple(merged)), bindings)
     grouped, keys = _equal_rows_once(query, sources, merged, context)
-    by_name: dict[Binding, Expression] = dict(zip(unique, keys, strict=True))
-    results = [(name, b if isinstance(b, UnitName) else by_name[b]) for name, b in bindings]
+    columns_left = iter(keys)
+    results = [(name, next(columns_left) if isinstance(b, str) else UnitName.HERE) for name, b in first]
     return projected(grouped, results, context, names)
 
 

@@ -190,13 +190,12 @@ def _word(join: exp.Join, name: str) -> str:
 
 def is_cross(join: exp.Join) -> bool:
     """Return whether a join has no condition of its own: a comma, or CROSS JOIN."""
-    return _word(join, "kind") == "CROSS" and not _word(join, "side") and not _word(join, "method")
+    return _word(join, "kind") == "CROSS" and not has(join, "side", "method")
 
 
 def is_inner(join: exp.Join) -> bool:
     """Return whether a join is an inner or cross join without USING."""
-    plain = not _word(join, "side") and not _word(join, "method") and _word(join, "kind") in {"", "INNER", "CROSS"}
-    return plain and not has(join, "using")
+    return _word(join, "kind") in {"", "INNER", "CROSS"} and not has(join, "side", "method", "using")
 
 
 _HALVES = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI}

@@ -537,8 +537,8 @@ def _joined(
         raise QuestionError("Answers are joined on keys; noisy numbers are equal by chance.", "Join on the keys.")
     # if the pairs cover a key of one side, each row of the other meets one row at most
     keys, joined_keys = row_keys(table), row_keys(joined)
-    few = keys is not None and keys <= {first for first, _ in pairs}
-    if not few and not (joined_keys is not None and joined_keys <= {second for _, second in pairs}):
+    covered = keys is not None and keys <= {mine for mine, _ in pairs}
+    if not covered and (joined_keys is None or not joined_keys <= {theirs for _, theirs in pairs}):
         raise QuestionError(
             f"{shown(join)} could make many rows of one: it is not on all keys of either side.",
             "Join on all keys of one of the two answers, or with an answer that has one row.",
