@@ -233,7 +233,7 @@ class SynthesisPlan:
 
     def columns(self, places: Places) -> Columns:
         """Return the names of columns by their places."""
-        return tuple(self.domain.names[place] for place in places)
+        return tuple(self.domain.names[index] for index in places)
 
     @property
     def events(self) -> tuple[Event, ...]:
