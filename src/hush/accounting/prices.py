@@ -122,7 +122,10 @@ def _largest(pair: Pair) -> Fraction | None:
 
 def _mass(described: Description) -> Fraction:
     """Return Σδᵢ, at most 1."""
-    return min(sum((count * lost.mass for lost, count in described.infinite.items()), Fraction(0)), Fraction(1))
+    total = Fraction(0)
+    for lost, count in described.infinite.items():
+        total += count * lost.mass
+    return min(total, Fraction(1))
 
 
 def _rounded(value: Callable[[], Ball], event: Event, currency: str) -> Fraction:

@@ -272,6 +272,15 @@ class NewtonDesign:
         total, unit = self.design.sums(derivatives) * _DERIVATIVE, int(_FEATURE * _DERIVATIVE)
         return noisy(total, self.gradient_deviation(mu_squared) * unit) / unit
 
+    def minimum(
+        self, loss: Loss, target: Floats, start: Floats, *, inverse: Floats, steps: int, mu_squared: Fraction
+    ) -> Floats:
+        """Return where steps lead from ``start``: by ``inverse`` times a gradient, each at the price ``mu_squared``."""
+        theta = start
+        for _ in range(steps):
+            theta = theta - inverse @ self.gradient(loss.derivative(self.margins(theta), target), mu_squared)
+        return theta
+
 
 def inverse_moments(moments: Floats, sigma: float) -> Floats:
     """Return (A + λI)⁻¹ of noisy second moments, eigenvalues below zero taken as zero: noise made them."""

@@ -41,7 +41,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -142,49 +142,16 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PerturbedFits:
-    """Fits by objective perturbation, where a unit has one row."""
+class Fits:
+    """The fits that follow the looks at the columns."""
 
     features: Features
-    rows: Design
-    shares: Shares
-    loss: Loss
-
-    def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
-        """Return the noisy minimum of a fit whose ridge is centred at ``start``."""
-        fit = Perturbation(
-            loss=self.loss,
-            radius_squared=self.features.radius_squared,
-            mu_squared=self.shares.fits[number],
-            curvature=self.shares.curvature,
-            width=self.rows.width,
-        )
-        return fit.release(self.rows, target, start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewtonFits:
-    """Fits by noisy Newton steps, where a unit has several rows."""
-
-    features: Features
-    rows: NewtonDesign
-    inverse: Floats
-    """(A + λI)⁻¹, A the noisy second moments."""
-    loss: Loss
-    curvature: float
-    """The guess of the loss's mean second derivative."""
-    steps: tuple[int, ...]
-    """How many steps each fit takes."""
-    mu_squared: Fraction
-    """The price of one step."""
-
-    def minimum(self, number: int, target: Floats, start: Floats) -> Floats:
-        """Return where the steps of a fit lead from ``start``."""
-        theta = start
-        for _ in range(self.steps[number]):
-            derivative = self.loss.derivative(self.rows.margins(theta), target)
-            theta = theta - self.inverse @ self.rows.gradient(derivative, self.mu_squared) / self.curvature
-        return theta
+    rows: Design | NewtonDesign
+    look: Fraction
+    """The price of all looks at the rows."""
+    count: int
+    minimum: Callable[[int, Floats, Floats], Floats]
+    """Returns the noisy minimum of a fit: of its number, a target, and a start, where the ridge is centred."""
 
 
 @dataclass(eq=False, repr=False)
@@ -255,8 +222,12 @@ class AdditiveModel(Model):
         choose(self.basis, ("additive", "linear"), "basis")
         return self._schema().columns
 
-    def _fits(self, codes: Sequence[Codes], part: Fraction) -> tuple[PerturbedFits | NewtonFits, Fraction]:
-        """Look at the columns, for ``part`` of the price of all looks; return the fits that follow, and that price."""
+    def _after_looks(self, shares: Shares, _rows: float) -> Shares:
+        """Return how fits share the budget, once the noisy number of rows is known."""
+        return shares
+
+    def _fits(self, codes: Sequence[Codes], part: Fraction) -> Fits:
+        """Look at the columns, for ``part`` of the price of all looks, and return the fits that follow."""
         columns, unit_rows = self._columns(), self._unit_rows()
         if unit_rows == 1:
             shares = self._shares()
@@ -271,18 +242,27 @@ class AdditiveModel(Model):
         features = Features.choose(columns, looks, mu, linear=self.basis == "linear")
         if unit_rows == 1:
             rows = Design(codes, features.maps, intercept=features.intercept)
-            return PerturbedFits(features=features, rows=rows, shares=shares, loss=self.loss), look
+            shares = self._after_looks(shares, looks.rows)
+
+            def perturbed(number: int, target: Floats, start: Floats) -> Floats:
+                fit = Perturbation(
+                    loss=self.loss,
+                    radius_squared=features.radius_squared,
+                    mu_squared=shares.fits[number],
+                    curvature=shares.curvature,
+                    width=rows.width,
+                )
+                return fit.release(rows, target, start)
+
+            return Fits(features=features, rows=rows, look=look, count=len(shares.fits), minimum=perturbed)
         design = NewtonDesign.of(codes, features.maps, intercept=features.intercept, rows=unit_rows)
-        fits = NewtonFits(
-            features=features,
-            rows=design,
-            inverse=inverse_moments(*design.moments(total * MOMENTS)),
-            loss=self.loss,
-            curvature=self.curvature,
-            steps=self._steps(),
-            mu_squared=total * STEPS / sum(self._steps()),
-        )
-        return fits, look
+        inverse, steps = inverse_moments(*design.moments(total * MOMENTS)) / self.curvature, self._steps()
+        price = total * STEPS / sum(steps)
+
+        def newton(number: int, target: Floats, start: Floats) -> Floats:
+            return design.minimum(self.loss, target, start, inverse=inverse, steps=steps[number], mu_squared=price)
+
+        return Fits(features=features, rows=design, look=look, count=len(steps), minimum=newton)
 
     def _keep(self, features: Features, fits: Sequence[Floats], scale: float = 1.0, centre: float = 0.0) -> None:
         """Turn each fit's coefficients into curves centred at their mean, and remember those."""
@@ -376,7 +356,7 @@ class LogisticRegression(Classifier, AdditiveModel):
         """Fit the curves to rows and their classes, at the price of ``event``."""
         labels, classes = self._target(X, y), self._classes().levels
         codes, labels = counted_rows(self._schema(X).codes(X), labels, labels < classes)
-        fits, _ = self._fits(codes, Fraction(1))
+        fits = self._fits(codes, Fraction(1))
         curves = []
         for number in range(self._outputs()):
             positive = labels == (1 if classes == 2 else number)
@@ -427,24 +407,30 @@ class Regression(Regressor, AdditiveModel):
     def _steps(self) -> tuple[int, ...]:
         return _STEPS_OF_FITS
 
+    def _after_looks(self, shares: Shares, rows: float) -> Shares:
+        """Return one fit in the place of two for scarce rows: its loss is stochastically at most the sum of theirs.
+
+        With N₁ and N₂ independent, |√a·N₁ + √b·N₂| ≤ √a·|N₁| + √b·|N₂| has the law of √(a+b)·|N|, and 1 + curvature
+        may be the product. So which of the two runs may follow from a private look, at the price of two.
+        """
+        if rows * math.sqrt(float(sum(shares.fits))) >= _SCARCE:
+            return shares
+        total = (1 + shares.curvature) ** len(shares.fits) - 1
+        return replace(shares, fits=(sum(shares.fits, Fraction(0)),), curvature=total)
+
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Fit the curves to rows and their target, at the price of ``event``: at its spread first, then narrower."""
         target, bounds = self._target(X, y), self._bounds()
         codes, target = counted_rows(self._schema(X).codes(X), target, ~np.isnan(target))
         target = np.clip(target, bounds.lower, bounds.upper)
-        fits, look = self._fits(codes, _COLUMNS)
-        rows = fits.features.looks.rows
-        centre, width = _centre_and_spread(target, bounds, look * _TARGET, rows)
-        numbers = [0, 1]
-        if isinstance(fits, PerturbedFits) and rows * math.sqrt(float(sum(fits.shares.fits))) < _SCARCE:
-            # `rows` is noisy already, and `_joined` costs no more than two fits: the branch costs nothing.
-            numbers, fits = [0], replace(fits, shares=_joined(fits.shares))
+        fits = self._fits(codes, _COLUMNS)
+        centre, width = _centre_and_spread(target, bounds, fits.look * _TARGET, fits.features.looks.rows)
         theta = np.zeros(fits.rows.width)
-        for number in numbers:
+        for number in range(fits.count):
             if number:
                 # The first fit is public by now, so that residuals of it are a look at the rows like any other.
                 residuals = np.abs((target - centre) / width - fits.rows.margins(theta))
-                narrower = width * _residual_width(residuals, look * _RESIDUALS)
+                narrower = width * _residual_width(residuals, fits.look * _RESIDUALS)
                 # The same curve in the new unit: coefficients were in spreads, and are to be in widths.
                 theta, width = theta * (width / narrower), narrower
             theta = fits.minimum(number, (target - centre) / width, theta)
@@ -455,16 +441,6 @@ class Regression(Regressor, AdditiveModel):
         """Return the predicted target of each row, within its bounds."""
         bounds = self._bounds()
         return np.asarray(np.clip(self._margins(X)[:, 0], bounds.lower, bounds.upper))
-
-
-def _joined(shares: Shares) -> Shares:
-    """Return one fit in the place of two: its loss is stochastically at most the sum of theirs.
-
-    With N₁ and N₂ independent, |√a·N₁ + √b·N₂| ≤ √a·|N₁| + √b·|N₂| has the law of √(a+b)·|N|, and 1 + curvature may be
-    the product. So which of the two runs may follow from a private look, at the price of two.
-    """
-    total = (1 + shares.curvature) ** len(shares.fits) - 1
-    return replace(shares, fits=(sum(shares.fits, Fraction(0)),), curvature=total)
 
 
 def _centre_and_spread(target: Floats, bounds: ModelColumn, mu_squared: Fraction, rows: float) -> tuple[float, float]:

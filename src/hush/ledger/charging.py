@@ -23,10 +23,10 @@ An old entry that is used again is first checked against the one before it, so t
 year. A charge must fit the lifetime accounts first, whatever time it is; then the charges of the present window and the
 new one must fit an account of the same currency with the allowance's ε. So the allowance only ever refuses more.
 
-*Which window is it?* The ledger's clock never goes back: it is the latest of the system's clock, the last charge's on
-the data set, and the analyst's own last charge's (those of analysts without an allowance have the system's time alone).
-A clock that is set back stays in the window it was in, and what was spent there stays spent; a clock that is set
-forward opens windows early, within the lifetime budget.
+*Which window is it?* The ledger's clock never goes back: it is the latest of three times: the system's, that of the
+last entry about the data set's accounts, and that of the analyst's own last charge. (Only charges under an allowance
+record this clock; others record the system's time.) A clock that is set back stays in the window it was in, and what
+was spent there stays spent; a clock that is set forward opens windows early, within the lifetime budget.
 
 A question above the price that a policy lets an analyst ask without the owner becomes a request
 (:mod:`hush.ledger.requests`).
@@ -320,10 +320,12 @@ def _paid_before(store: Store, limits: ChargeLimits, asked: ChargeRequest, repea
     own: list[Entry] = []
     others: list[Entry] = []
     for entry in store.repeats(repeat.question):
-        if (entry.data, entry.same_question) == (asked.data, repeat.question):
-            (own if entry.analyst == asked.analyst else others).append(entry)
-    # A shared charge has no answer of its own; its source is in the list as well.
-    others = [entry for entry in others if repeat.shared and entry.kind == "reserve"]
+        if (entry.data, entry.same_question) != (asked.data, repeat.question):
+            continue
+        if entry.analyst == asked.analyst:
+            own.append(entry)
+        elif repeat.shared and entry.kind == "reserve":  # a shared charge has no answer, and its source is listed too
+            others.append(entry)
     for entry in (*own, *others):
         if entry.kind == "shared":  # made only when the answer was there
             return entry

@@ -9,7 +9,6 @@ from hush.accounting import compose
 from hush.core import InvalidValueError
 from hush.learn import LogisticRegression, Regression, convex_fits
 from hush.learn.convex_fits import NewtonDesign, inverse_moments
-from hush.learn.regression import NewtonFits
 
 SCHEMA = {"x": (0, 99), "g": ["a", "b", "c"]}
 MAPS = [np.array([[0.3, -0.2], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]), np.array([[0.7], [-0.1], [0.0]])]
@@ -53,16 +52,8 @@ def test_steps_without_noise_find_least_squares():
     truth = np.array([0.1, 0.3, -0.2, 0.25])
     target = rows.margins(truth)
     moments, _ = rows.moments(Fraction(1))
-    fits = NewtonFits(
-        features=None,
-        rows=rows,
-        inverse=inverse_moments(moments, 1e-9),
-        loss=convex_fits.HUBER,
-        curvature=1.0,
-        steps=(4,),
-        mu_squared=Fraction(1),
-    )
-    found = fits.minimum(0, target, np.zeros(4))
+    inverse = inverse_moments(moments, 1e-9)
+    found = rows.minimum(convex_fits.HUBER, target, np.zeros(4), inverse=inverse, steps=4, mu_squared=Fraction(1))
     assert np.allclose(rows.margins(found), target, atol=2e-3)
 
 

@@ -56,18 +56,7 @@ from typing import Any
 import numpy as np
 
 from hush.core import InvalidValueError, Number, fraction_between, integer, nonnegative, positive
-from hush.core.rounding import (
-    Ball,
-    Bound,
-    ball,
-    decimal_unit,
-    down,
-    falling_root,
-    flint,
-    largest_decimal,
-    precision,
-    up,
-)
+from hush.core.rounding import Ball, Bound, ball, decimal_unit, down, flint, largest_decimal, precision, up
 from hush.core.work import spend
 
 _WORKING_BITS = 192
@@ -231,15 +220,23 @@ def _half_tail(c: int, j: int) -> tuple[Ball, Ball]:
 def _guess(local: Fraction, reports: int, target: float) -> float:
     """Return an estimate of ε: by floats, then by steps along ln δ, which is nearly a line there."""
     largest = float(local)
-
-    def root(delta: Callable[[float], float], guess: float, slope: float, tolerance: float) -> tuple[float, float]:
-        def excess(epsilon: float) -> float:
-            return math.log(max(delta(epsilon), 1e-300) / target)
-
-        return falling_root(excess, guess, slope=slope, largest=largest, tolerance=tolerance)
-
-    rough, slope = root(lambda x: _rough_delta(largest, reports, x), largest / 2, 1 / largest, 1e-3)
-    return root(lambda x: float(_delta(local, reports, Fraction(x))), rough, slope, 1e-4)[0]
+    low, high = 0.0, largest
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _rough_delta(largest, reports, middle) > target else (low, middle)
+    guess = high
+    for _ in range(4):
+        step = 1e-3 * guess
+        around = [_rough_delta(largest, reports, guess + side * step) for side in (-1, 1)]
+        value = float(_delta(local, reports, Fraction(guess)))
+        if min(*around, value) <= 0 or around[0] <= around[1]:
+            break
+        slope = math.log(around[1] / around[0]) / (2 * step)
+        moved = min(max(guess + math.log(target / value) / slope, guess / 2), (guess + largest) / 2)
+        guess, last = moved, guess
+        if abs(guess - last) < 1e-4 * guess:  # the next step would be a hundred times smaller
+            break
+    return guess
 
 
 def _rough_delta(local: float, reports: int, epsilon: float) -> float:

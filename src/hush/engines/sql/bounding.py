@@ -148,32 +148,28 @@ class FreshRows:
     @property
     def private_keys(self) -> Mapping[str, SqlType]:
         """The columns of private keys, with their forms."""
-        if self.axes:
-            return {}
-        keys = zip(self.keys, self.exact_query.keys, strict=True)
-        return {label: key_value(self.known[value], value.type, self.dialect).form for label, (_, value) in keys}
+        return {} if self.axes else {f"k{index}": key.form for index, key in enumerate(self._raw_keys())}
+
+    def _raw_keys(self) -> list[Value]:
+        """Return the keys as they are, fit to group by."""
+        return [key_value(self.known[key], key.type, self.dialect) for _, key in self.exact_query.keys]
 
     def plain(self, cells: Sequence[Named], *, numbered: bool = True) -> Select:
         """Return all rows: u, the key (numbered, if it is public, or k0, k1, … as it is), and the given cells."""
         query = select([], self.source.query)
         # where every row is a unit of its own, nobody asks which
         columns: list[Named] = [] if self._alone else [column(UNIT, "t")]
-        keys = [(self.known[expression], expression.type) for _, expression in self.exact_query.keys]
         if self.axes and numbered:
-            query, number = self._numbered([value for value, _ in keys], query)
+            query, number = self._numbered([self.known[key] for _, key in self.exact_query.keys], query)
             columns.append(number)
         else:
-            raw = [key_value(value, type_, self.dialect).sql for value, type_ in keys]
-            columns += [key.alias(f"k{index}") for index, key in enumerate(raw)]
+            columns += [key.sql.alias(f"k{index}") for index, key in enumerate(self._raw_keys())]
         # rows that are only counted need some column all the same
         return query.showing([*columns, *cells] or [integer(1).alias("one")])
 
     def renumbered(self, groups: Select, labels: Sequence[str]) -> Select:
         """Return groups by keys as they are with their number k and the columns named: fewer lookups than rows."""
-        keys = [
-            replace(key_value(self.known[expression], expression.type, self.dialect), sql=column(f"k{index}", "t"))
-            for index, (_, expression) in enumerate(self.exact_query.keys)
-        ]
+        keys = [replace(key, sql=column(f"k{index}", "t")) for index, key in enumerate(self._raw_keys())]
         query, number = self._numbered(keys, select([], groups))
         return query.showing([number, *columns_of(labels)])
 

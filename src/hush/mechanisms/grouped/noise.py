@@ -377,7 +377,8 @@ def _sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], con
             logarithms = [times * -math.log1p(-((share * scale * f / widest) ** 2)) for scale, f, times in widths]
             half_widths.append((target + math.fsum(logarithms)) * widest / share)
         return Fraction(min(half_widths))
-    if widths and sum(times for *_, times in widths) <= _MOST_EXACT_NOISES:
+    repeats = [times for *_, times in widths]
+    if widths and (sum(repeats) <= _MOST_EXACT_NOISES or max(repeats) == 1):
         scales = [(scale, factor) for scale, factor, times in widths for _ in range(times)]
         return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
     # The half-width of Cornish and Fisher; that of Gaussians has no excess.
