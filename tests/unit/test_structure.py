@@ -70,6 +70,7 @@ _THROUGH_OTHERS = {
     "hush.engines.registry": "conformance/engines/test_postgresql.py",
     "hush.query.plan.winners_curse": "statistical/test_winners.py",
     "hush.server.pages.budget": "unit/server/test_requests.py",
+    "hush.server.pgwire.connection": "unit/server/test_pgwire.py",
     "hush.storage.sqlite": "attacks/ledger/test_ledger_faults.py",
 }
 """The tests of modules that are reached through others alone."""

@@ -156,8 +156,8 @@ class Guarantee(Described):
             with precision(FIGURE_BITS):
                 # 1 − (1−a)(1−b) = a + (1−a)·b: the probability that a loss is infinite in either part.
                 total._lost = self._lost + (1 - self._lost) * added.delta_infinite()
-        if "_both" in computed:
-            total._both = total._direct(self._both, added)
+        if "_directions" in computed:
+            total._directions = total._direct(self._directions, added)
         return total
 
     __radd__ = __add__
@@ -198,7 +198,7 @@ class Guarantee(Described):
         return self.description.delta_infinite()
 
     @cached_property
-    def _both(self) -> tuple[Direction, ...]:
+    def _directions(self) -> tuple[Direction, ...]:
         return self._direct()
 
     def _floor(self) -> tuple[Direction, ...]:
@@ -210,7 +210,7 @@ class Guarantee(Described):
         examples = [(pair.attained(), count) for pair, count in described.pairs.items()]
         squares = [(2 * described.rho, 1), *((curve.gaussian(), count) for curve, count in described.curves.items())]
         examples += [(GaussianPair(mu_squared=square), count) for square, count in squares if square]
-        return Guarantee(Description.total((Description.of(pair), count) for pair, count in examples))._both  # noqa: SLF001
+        return Guarantee(Description.total((Description.of(pair), count) for pair, count in examples))._directions  # noqa: SLF001
 
     def epsilon(self, delta: Number, *, strict: bool = True) -> Bound:
         """Return the smallest ε at which the composition is (ε, δ)-DP: certified upper end, with ``.lower``.
@@ -262,7 +262,7 @@ class Guarantee(Described):
         target = float(probability(delta, "delta"))
         if target in {0.0, 1.0} or not self.description.paired or not self.description.pairs:
             return float(self.epsilon(delta, strict=False))
-        return max(direction.likely_epsilon(math.log(target)) for direction in self._both)
+        return max(direction.likely_epsilon(math.log(target)) for direction in self._directions)
 
     @property
     def _exact(self) -> bool:
@@ -280,7 +280,7 @@ class Guarantee(Described):
             return max(direction.epsilon(goal)[0] for direction in self._floor()), self._renyi_epsilon(log)
         # The likely worse direction first: the other then only has to be proved no worse.
         lower, upper = 0.0, 0.0
-        directions = self._both
+        directions = self._directions
         if len(directions) > 1:
             directions = tuple(sorted(directions, key=lambda direction: -direction.likely_epsilon(goal.lower)))
         for direction in directions:
@@ -298,12 +298,12 @@ class Guarantee(Described):
 
         A direction suggests an order; the divergence is the worse of both directions, so each answer holds for both.
         """
-        return min(renyi_epsilon(self.description, direction.cumulant.real, log) for direction in self._both)
+        return min(renyi_epsilon(self.description, direction.cumulant.real, log) for direction in self._directions)
 
     def _renyi_delta(self, epsilon: Fraction) -> float:
         """Return the upper end of ln δ by divergences."""
         with precision(FIGURE_BITS):
-            values = [renyi_delta(self.description, direction.cumulant.real, epsilon) for direction in self._both]
+            values = [renyi_delta(self.description, direction.cumulant.real, epsilon) for direction in self._directions]
             return min(0.0, *(up(value.log()) for value in values))
 
     def delta(self, epsilon: Number, *, strict: bool = True) -> Bound:
@@ -337,7 +337,7 @@ class Guarantee(Described):
         pure = pure_loss(described) if len(described.pairs) <= 1 else None
         if pure is not None and epsilon >= pure:  # decided in rationals, which a float may miss
             return LogInterval(lower=lower, upper=upper)
-        directions = self._both
+        directions = self._directions
         if len(directions) > 1:
             directions = tuple(sorted(directions, key=lambda direction: -direction.likely_delta(below)))
         for direction in directions:

@@ -46,10 +46,10 @@ _FINALISTS = 3
 _EXPLORED = 4
 """Another pair is tried after this number of batches."""
 _REVISITED = 60
-"""Each of the other pairs gets this part of the runs of the best."""
+"""Each of the other pairs gets one run for this number of runs of the best pair."""
 _PROFILE = 24
 _LATER = 2.0
-"""How many times the runs are doubled after a violation is proved, for a better lower bound."""
+"""By what factor the runs of the best pair grow after a violation is proved, for a better lower bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -158,6 +159,13 @@ def _scores(left: Sample, right: Sample, ratio: bool, low_bits: bool) -> list[tu
         finite = (column[np.isfinite(column)] for column in map(coordinate, (left, right)))
         if low_bits and index < _BITS and any(np.any(column != np.round(column)) for column in finite):
             scores.append(("low bits", f"lowest bit of number {index + 1}", partial(_lowest, index=index)))
+    if width > 1:
+        reductions: dict[str, Callable[..., Any]] = {
+            "sum of numbers": np.nansum, "largest number": np.nanmax, "smallest number": np.nanmin,
+            # NaN is where a longer outcome has a number
+            "how many are not 0": lambda table, axis: np.count_nonzero(np.nan_to_num(table), axis=axis),
+        }  # fmt: skip
+        scores += [("number", name, partial(_reduced, reduce=reduce)) for name, reduce in reductions.items()]
     half = len(left) // 2
     if width and half >= _LEAST_LEAF:
         scores.append(("model", *_model(left.part(0, half), right.part(0, half), width)))
@@ -183,6 +191,16 @@ def _lowest(sample: Sample, index: int) -> Floats:
     whole = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = np.log2(np.maximum(whole & -whole, 1)) + exponent - 53
     return np.where(np.isfinite(column) & (column != 0), lowest, np.nan)
+
+
+def _reduced(sample: Sample, reduce: Callable[..., Any]) -> Floats:
+    table = sample.numbers()
+    result = np.full(len(sample), np.nan)
+    some = ~np.isnan(table).all(axis=1) if table.size else np.zeros(len(sample), bool)
+    if some.any():
+        with np.errstate(invalid="ignore", over="ignore"):
+            result[some] = reduce(table[some], axis=1)
+    return result
 
 
 def _model(left: Sample, right: Sample, width: int) -> tuple[str, Score]:

@@ -28,7 +28,7 @@ def connect(address: str, *, token: str, timeout: float = 300.0, certificates: s
     token
         The text that the service showed once when the token was made.
     timeout
-        How long to wait for a response, in seconds.
+        How long to wait for each try, in seconds; a request without a response is sent up to four times.
     certificates
         A file of certificates to be trusted, where the service's own is not signed by a known authority.
 

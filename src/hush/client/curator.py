@@ -85,7 +85,14 @@ class _Asker:
 
 
 class RemoteCurator(_Asker):
-    """Asks a service, as `hush.connect` returns it. It has the methods of a `Curator`; use it from any thread."""
+    """Asks a service, as `hush.connect` returns it. It has the methods of a `Curator`; use it from any thread.
+
+    >>> import hush
+    >>> hush.RemoteCurator("http://127.0.0.1:9", token="secret")
+    Traceback (most recent call last):
+    ...
+    hush.client.transport.RemoteError: The service at 127.0.0.1 cannot be reached: Connection refused.
+    """
 
     def __init__(self, address: str, *, token: str, timeout: float = 300.0, certificates: str | None = None) -> None:
         """``certificates`` is a file of authorities to be trusted instead of the system's; ``timeout`` in seconds."""

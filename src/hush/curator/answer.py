@@ -82,6 +82,12 @@ class Answer:
     """A question's noisy answer. It renders itself in notebooks and terminals.
 
     Receipt and remaining budget do not take part in equality.
+
+    >>> import hush
+    >>> curator = hush.protect({"age": list(range(100))}, bounds={"age": (0, 120)}, budget="1")
+    >>> answer = curator.ask("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+    >>> [sorted(row) for row in answer.rows()], str(answer.price)
+    ([['n', 'n_error']], 'ε=0.5')
     """
 
     columns: tuple[AnswerColumn, ...]

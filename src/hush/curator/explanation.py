@@ -29,7 +29,14 @@ _SUPPOSED = 2000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(ToldInLines):
-    """A plan, put into words."""
+    """A plan, put into words.
+
+    >>> import hush
+    >>> curator = hush.protect({"age": [30, 40, 50]}, bounds={"age": (0, 120)}, budget="1")
+    >>> explained = curator.explain("SELECT COUNT(*) AS n FROM data", epsilon="0.5")
+    >>> explained.to_json()["price"]
+    {'epsilon': '0.5', 'delta': '0'}
+    """
 
     plan: Plan | ComposedPlan
     tighter: tuple[Plan, ...] = ()

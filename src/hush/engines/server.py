@@ -1,4 +1,6 @@
-"""Connections to servers: statements go there, and exact integers come back.
+"""The common part of engines on servers: the tables of a policy there, and a read-only transaction for each question.
+
+Each engine's `connection` makes the connections, keeps them and opens them again.
 
 Nothing is kept of a question for the next, since a server's table has no stamp by which to see that it changed. One
 question is one transaction: all of its statements see the same rows, and nothing is written, for lists of public keys

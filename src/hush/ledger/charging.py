@@ -23,10 +23,10 @@ An old entry that is used again is first checked against the one before it, so t
 year. A charge must fit the lifetime accounts first, whatever time it is; then the charges of the present window and the
 new one must fit an account of the same currency with the allowance's ε. So the allowance only ever refuses more.
 
-*Which window is it?* The ledger's clock never goes back: it is the latest of the system's clock, the last charge's on
-the data set, and the analyst's own last charge's (those of analysts without an allowance have the system's time alone).
-A clock that is set back stays in the window it was in, and what was spent there stays spent; a clock that is set
-forward opens windows early, within the lifetime budget.
+*Which window is it?* The ledger's clock never goes back: it is the latest of three times: the system's, that of the
+last entry about the data set's accounts, and that of the analyst's own last charge. (Only charges under an allowance
+record this clock; others record the system's time.) A clock that is set back stays in the window it was in, and what
+was spent there stays spent; a clock that is set forward opens windows early, within the lifetime budget.
 
 A question above the price that a policy lets an analyst ask without the owner becomes a request
 (:mod:`hush.ledger.requests`).

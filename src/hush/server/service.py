@@ -381,7 +381,7 @@ class PersonalService:
         return await self.with_policy(lambda opened: opened.ledger.stored_answer(number, self.analyst))
 
     async def answer(self, number: int) -> Answer:
-        """Return the answer that was given under a receipt of somebody's own, also to owners. Free."""
+        """Return the answer under one of this person's own receipts; an owner, too, gets only their own. Free."""
         answer = await self.with_policy(lambda opened: Answer.shown(opened.ledger, number, self.analyst))
         return replace(answer, repeated="")
 

@@ -27,7 +27,10 @@ class ServiceSettings:
     people: str
     """The SQLite file of people, or a PostgreSQL database; queue, rates and counters are kept beside it."""
     tick: float = 0.1
-    """The first slot, in seconds, at which an outcome leaves; each further one is twice as late. 0 for no slots."""
+    """The shortest first slot, in seconds: no outcome leaves earlier; 0 for no slots.
+
+    Questions with more public work have a later first slot, and each further slot is twice as late.
+    """
     limit: float = 30.0
     """How long a question may take from its charge, in seconds."""
     at_once: int = 2

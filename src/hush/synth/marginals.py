@@ -344,7 +344,11 @@ def _part(values: npt.NDArray[Any], columns: Columns, subset: Columns) -> tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountEstimate:
-    """An unbiased count and the half-width of its interval."""
+    """An unbiased count and the half-width of its interval.
+
+    >>> CountEstimate(value=120.0, error=8.0).value
+    120.0
+    """
 
     value: float
     error: float

@@ -206,7 +206,7 @@ class Settings:
     iterations: int = 0
     """Steps of the fit; 0 to let the noise decide."""
     resolution: int = 0
-    """A bin holds about this part of all rows, or more; 0 to let the noise decide.
+    """A bin holds about 1/resolution of all rows, or more; 0 to let the noise decide.
 
     Releases that earlier versions kept say 128. Their graphs are chosen as they were, or they could not be made again.
     """
@@ -233,7 +233,7 @@ class SynthesisPlan:
 
     def columns(self, places: Places) -> Columns:
         """Return the names of columns by their places."""
-        return tuple(self.domain.names[place] for place in places)
+        return tuple(self.domain.names[index] for index in places)
 
     @property
     def events(self) -> tuple[Event, ...]:

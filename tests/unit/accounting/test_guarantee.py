@@ -233,7 +233,7 @@ def test_a_delta_below_every_float_is_still_positive(epsilon):
     """ln δ of one discrete Gaussian step of σ = 1000 falls like -ε²σ²/2, far below what a float holds."""
     guarantee = compose([DiscreteGaussianEvent(sigma=1000)])
     assert guarantee.delta(epsilon).upper > 0
-    for direction in guarantee._both:
+    for direction in guarantee._directions:
         found = direction.log_delta(float(epsilon))
         assert found.lower <= found.upper
         assert abs(found.upper / (-((float(epsilon) * 1000) ** 2) / 2) - 1) < 0.05

@@ -75,6 +75,6 @@ def test_a_mass_too_long_to_be_told_from_delta_claims_nothing() -> None:
 def test_an_epsilon_that_is_no_float_is_asked_on_the_safe_side() -> None:
     # The float nearest to 1/10 lies above it, and has a smaller δ: the one below it answers.
     steps = guarantee({"type": "laplace", "scale": "100", "count": 50})
-    (direction,) = steps._both
+    (direction,) = steps._directions
     below, nearest = (direction.log_delta(epsilon).upper for epsilon in (math.nextafter(0.1, 0.0), 0.1))
     assert steps._log_delta(Fraction(1, 10)).upper == below > nearest

@@ -122,7 +122,10 @@ class Direction:
         return best
 
     def epsilon(self, target: LogInterval, *, floor: float = -1.0) -> tuple[float, float]:
-        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target; ``floor`` as above."""
+        """Return certified ends of the smallest ε ≥ 0 with ln δ(ε) at most the target.
+
+        The search ends early once ε is known to be at most ``floor``.
+        """
         lower, upper = 0.0, self.largest
         if not self.description.pairs or target.lower >= 0:
             return 0.0, 0.0

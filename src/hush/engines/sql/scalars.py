@@ -1,8 +1,8 @@
 """Expressions as SQL: in whole numbers where they surely fit, else in float64; undefined is not finite, or NULL.
 
-**Whole numbers.** From the integers between which the operands lie in every row (`Value.within`, not the type: that may
-hold only for the rows that a condition leaves) follows between which the result lies. If 64 bits hold it, they are
-used; else 128 bits, if the result has at most 38 digits (`WIDEST`). Where it may have more, it is a DOUBLE.
+**Whole numbers.** The range of the result is computed from the ranges of the operands (`Value.within`). Those hold in
+every row; the ranges of types may hold only for rows that a condition leaves. If the result's range fits 64 bits, these
+are used; else 128 bits, if the result has at most 38 digits (`WIDEST`). Where it may have more, it is a DOUBLE.
 
 **Decimals.** Let a and b be the floats nearest to decimals, and let the exact result have s digits after the point. A
 float operation errs relatively by 2⁻⁵³, as a and b do, and so does the product with 10ˢ. If |a|, |b| and the result,

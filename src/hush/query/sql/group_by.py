@@ -204,6 +204,8 @@ def _sets_of(element: exp.Expr) -> list[list[exp.Expr]]:
     members = [_sets_of(member) for member in element.expressions]
     if isinstance(element, exp.GroupingSets):
         return list(chain(*members))
+    if any(len(sets) != 1 for sets in members):
+        raise refuse(element)
     if isinstance(element, exp.Rollup):
         chosen = [members[:size] for size in range(len(members), -1, -1)]
     else:  # of CUBE no more than show that there are too many

@@ -441,7 +441,7 @@ def with_plain_joins(tree: exp.Expr, schema: Schema) -> None:
     tables = {name.casefold(): table for name, table in schema.tables.items() if name.casefold() not in parts}
     for select in tree.find_all(exp.Select):
         joins = select.args.get("joins") or []
-        if len(joins) == 1 and _ignores_unmatched(select, joins[0], tables):
+        if len(joins) == 1 and has(select, "from_") and _ignores_unmatched(select, joins[0], tables):
             joins[0].set("side", None)
 
 

@@ -42,9 +42,9 @@ class UnitName(Enum):
 
 
 class Partner(str):
-    """A column that stands for the unit of an outer join's optional side: true, or NULL where nothing matched.
+    """Stands for the unit column of the optional side of an outer join: true, or NULL where nothing matched.
 
-    Where there is a partner, it is of the row's own unit. So this says all that there is to know of it.
+    Rows that match have the same unit on both sides, so whether a row matched is all that can be asked of this column.
     """
 
     __slots__ = ()

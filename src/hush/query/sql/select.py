@@ -105,8 +105,9 @@ def _is_finished(node: exp.Query, context: Context, parts: Parts) -> bool:
 
 def _reads_answers(select: exp.Select, context: Context, parts: Parts) -> bool:
     """Return whether a SELECT reads answers, perhaps beside public tables, and no rows of units."""
-    clauses = [select.args.get("from_"), *(select.args.get("joins") or ())]
-    sources = [clause.this for clause in clauses if clause is not None]
+    if not has(select, "from_"):
+        return False
+    sources = [clause.this for clause in (select.args["from_"], *(select.args.get("joins") or ()))]
     others = [source for source in sources if not is_finished(source, context, parts)]
     if not others or len(others) == len(sources):
         return len(others) < len(sources)

@@ -45,11 +45,11 @@ _NUMBERS = {TokenType.NUMBER, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenTyp
 
 
 @contextlib.contextmanager
-def refusals(text: str = "") -> Iterator[None]:
+def refusals(text: str = "", otherwise: str = "The question could not be understood.") -> Iterator[None]:
     """Refuse a text or a tree that makes the parser or a reader fail, and keep the parser's log quiet.
 
-    A tree of an unknown shape is refused like anything that is not understood. A refusal that has a place gets the text
-    in which it is counted.
+    A tree of an unknown shape is refused like anything that is not understood. The tests check that none is known. A
+    refusal that has a place gets the text in which it is counted.
     """
     logger = logging.getLogger("sqlglot")
     disabled, logger.disabled = logger.disabled, True
@@ -76,12 +76,12 @@ def refusals(text: str = "") -> Iterator[None]:
     except RecursionError:
         raise QuestionError("The question is nested too deeply.", "Name its parts with WITH.") from None
     except Exception as error:
-        raise QuestionError("The question could not be understood.") from error
+        raise QuestionError(otherwise) from error
     finally:
         logger.disabled = disabled
 
 
-@refusals()
+@refusals(otherwise="This is not SQL that can be read.")
 def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     """Return the one query that a text consists of, as a dialect reads it."""
     if dialect == DEFAULT and isinstance(text, str) and "[" in text:
@@ -104,7 +104,7 @@ def read_query(text: str, dialect: str = DEFAULT) -> exp.Query:
     return node
 
 
-@refusals()
+@refusals(otherwise="This is not SQL that can be read.")
 def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     """Return the one expression that a text consists of; its first ``?`` is ``$first_parameter``."""
     trees = _parse(text, _checked_tokens(text, DEFAULT, first_parameter), DEFAULT)

@@ -36,7 +36,7 @@ def sampled_laplace(q: str, scale: str, count: int = 1) -> dict[str, object]:
 def test_two_sampled_gaussians_down_to_e_minus_133(epsilon: float) -> None:
     """Against Arb's certified integral over the noise of the first, from δ = 1e-10 to 1e-133: no tilt, no grid."""
     event = event_from_json({"type": "poisson_gaussian", "q": "0.0281", "sigma": "3.744"})
-    direction = compose([event, event])._both[0]
+    direction = compose([event, event])._directions[0]
     (pair,) = direction.description.pairs
     with precision(192):
         q, kappa = ball(pair.rate), ball(pair.mu_squared).sqrt()
@@ -75,7 +75,7 @@ def test_two_different_sampled_gaussians(reverse: bool) -> None:
     events = [
         event_from_json({"type": "poisson_gaussian", "q": q, "sigma": s}) for q, s in (("0.1", "1"), ("0.3", "2"))
     ]
-    direction = compose(events)._both[int(reverse)]
+    direction = compose(events)._directions[int(reverse)]
     (first, second) = direction.description.pairs
     q, kappa = 0.1, 1.0
 
@@ -128,7 +128,7 @@ def test_sampled_step_beside_an_expansion(epsilon: float, reverse: bool) -> None
 def test_different_responses_against_all_their_atoms(at: float) -> None:
     """Twelve responses: all 4,096 atoms in ball arithmetic; the grid, asked by itself, holds the truth."""
     epsilons = [Fraction(50 + 61 * i, 1000) for i in range(12)]
-    direction = guarantee(*[response(str(e)) for e in epsilons])._both[0]
+    direction = guarantee(*[response(str(e)) for e in epsilons])._directions[0]
     found = Convolution(direction.cumulant, largest=direction.largest).log_delta(at)
     with precision(128):
         truth = flint.arb(0)

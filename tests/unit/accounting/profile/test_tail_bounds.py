@@ -22,7 +22,7 @@ def response(epsilon: str, count: int = 1) -> dict[str, object]:
 
 def test_simple_ends_hold_next_to_exact_ones() -> None:
     """The cheap ends lie outside the certified ones, everywhere on the curve of a mix."""
-    direction = guarantee({"type": "laplace", "scale": 2, "count": 4}, response("0.4", 3))._both[0]
+    direction = guarantee({"type": "laplace", "scale": 2, "count": 4}, response("0.4", 3))._directions[0]
     simple = TailBounds(direction.cumulant, largest=direction.largest)
     for epsilon in (0.0, 0.3, 1.0, 2.5, 3.19):
         exact, cheap = direction.log_delta(epsilon), simple.log_delta(epsilon)
