@@ -16,7 +16,6 @@ method                         is used for
                                Before the contour where the steps are 24 at most, after it else
 :mod:`.tail_bounds`            every composition: Chernoff far out, near certainty, and the atom at the largest loss
 :mod:`.convolution`            few steps of any kind, sampled ones and atoms above all: FFT on a grid; a last resort
-:mod:`.contour`, wide          eight times the nodes; a last resort
 :mod:`.contour`, smoothed      a moment that does not fall: with one weak Gaussian step more; a last resort
 ============================== =========================================================================================
 

@@ -58,8 +58,8 @@ from hush.accounting.profile.method import NOTHING_KNOWN, FittedMethod, LogInter
 _MAX_CUT_NODES = 1 << 15
 """The number of nodes up to which a cut of the period is looked for; beyond, the whole period is taken."""
 _MAX_HALF_PERIOD_NODES = 1 << 21
-WIDER = 8
-"""The factor of further nodes for a line that was too short."""
+_WIDER = 8
+"""The factor of further nodes for a line that is made to decay."""
 _LOG_LARGEST_TAIL_SHARE = math.log(0.3)
 """The logarithm of the largest share of δ that the cut-off tail may take: beyond, the line is of no use."""
 
@@ -92,7 +92,7 @@ class Line:
 class Contour(FittedMethod):
     """The integral on a line of at most ``nodes`` nodes, or on a period of the losses' common ``lattice``.
 
-    Without a number of nodes it takes what the composition affords; with one it is a last resort.
+    Without a number of nodes it takes what the composition affords.
     """
 
     def __init__(
@@ -100,7 +100,6 @@ class Contour(FittedMethod):
     ) -> None:
         super().__init__(cumulant, largest=largest)
         self.nodes = cumulant.affordable() if nodes is None else nodes
-        self.last_resort = nodes is not None
         self.lattice = lattice
 
     @cached_property
@@ -294,7 +293,7 @@ class SmoothedContour(FittedMethod):
     last_resort = True
 
     def fitted(self, c: float, epsilon: float, log_delta: float) -> Callable[[float], LogInterval] | None:
-        nodes = WIDER * self.cumulant.affordable()
+        nodes = _WIDER * self.cumulant.affordable()
         top = (nodes - 64) * 2 * math.pi / self.saddle.period(c, epsilon, log_delta)
         # The nats by which the tail beyond the last node, u = top, misses its goal: e^{-u²μ²/2} has to make up for
         # them, and for a nat more.

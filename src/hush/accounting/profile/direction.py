@@ -13,7 +13,7 @@ from functools import cached_property
 
 from hush.accounting.description import Description
 from hush.accounting.profile.closed_forms import ClosedForm, Expansion, RangeOptimum
-from hush.accounting.profile.contour import WIDER, Contour, Lattice, SmoothedContour
+from hush.accounting.profile.contour import Contour, Lattice, SmoothedContour
 from hush.accounting.profile.convolution import Convolution
 from hush.accounting.profile.cumulant import Cumulant, SaddlePoint
 from hush.accounting.profile.lattices import common_measure
@@ -84,8 +84,6 @@ class Direction:
             methods += [Convolution(cumulant, largest=largest, deep=deep) for deep in (False, True)]
         # The last resorts ask for so many nodes that a sampled pair's cumulant would cost more than its convolution.
         if len(pairs) <= _MAX_WIDE_PAIRS and not (convolves and any(pair.sampled for pair in pairs)):
-            if lattice is None:
-                methods.append(Contour(cumulant, largest=largest, nodes=WIDER * cumulant.affordable()))
             methods.append(SmoothedContour(cumulant, largest=largest))
         return methods
 
