@@ -525,7 +525,7 @@ def test_a_table_without_units_is_read_once() -> None:
     scan = Scan(table="t", public=False, columns=(("x", "x", column),))
     assert limits(scan, sole, keys=1, matches=uncounted).units is Units.ALONE
     twice = UnionAll(sources=(scan, scan), columns=(("x", column),))
-    with pytest.raises(UnplannableError, match="read twice"):
+    with pytest.raises(UnplannableError, match="read only once"):
         limits(twice, sole, keys=1, matches=uncounted)
     with pytest.raises(QuestionError, match="only once"):
         parse("SELECT COUNT(*) AS n FROM (SELECT x FROM t UNION ALL SELECT x FROM t) AS both", sole)

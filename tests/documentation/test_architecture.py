@@ -44,3 +44,16 @@ def test_files_named_after_a_path_lie_beside_it() -> None:
         for name in re.findall(r"`(\w+\.py)`", step):
             if name != "errors.py":  # every package has one
                 assert any((path / name).exists() for path in paths), name
+
+
+def test_names_in_brackets_are_in_the_file_before_them() -> None:
+    """``direction.py`` (`chosen`), also where the line above says in which folder such a file lies."""
+    missing = []
+    for step in re.split(r"\n(?=\| )", _PAGE.partition("## Where is …?")[2].partition("\n## ")[0]):
+        folders = re.findall(r"`(src/hush(?:/\w+)*)(?:/\w+\.py)?`", step)
+        for path, words in re.findall(r"`([\w/]+\.py)` \(([^)]*)\)", step):
+            files = [_ROOT / path] if path.startswith("src/") else [_ROOT / folder / path for folder in folders]
+            text = "".join(file.read_text("utf-8") for file in files if file.is_file())
+            names = [name for word in re.findall(r"`([\w.]+)`", words) for name in word.removesuffix(".py").split(".")]
+            missing += [(path, name) for name in names if not re.search(rf"\b{name}\b", text)]
+    assert missing == []

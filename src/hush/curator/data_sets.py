@@ -237,12 +237,13 @@ def twins(tables: Iterable[TableRows]) -> Iterator[tuple[TableRows, TableRows, s
     for former, latter in combinations(tables, 2):
         if former.public and latter.public:
             continue
-        same = former.place == latter.place  # tables of servers are one as far as addresses and names tell
         if isinstance(former.place, Source) and isinstance(latter.place, Source):
             try:
                 same = overlap(former.place, former.table, latter.place, latter.table)
             except SourceError:  # one file at least, of which nothing better is known
                 same = True
+        else:  # tables of servers are one as far as addresses and names tell
+            same = former.place == latter.place
         if not same:
             continue
         why = "so they would have two budgets"

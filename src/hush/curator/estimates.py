@@ -94,8 +94,8 @@ class GroupColumns:
     plan: Plan
     """Its question reads the further keys that an engine computes."""
     released: NoisyGroups
-    exact: list[list[Any]]
-    """Each aggregate's answers as they are shown; whole numbers are exact."""
+    answers: list[list[Any]]
+    """The released answers of each aggregate as they are shown, whole numbers without a rounding."""
     evaluated: Mapping[Expression, Expression]
     """For some expressions, the expression to evaluate in their place (`hush.query.released`)."""
     _truths: dict[int, Array] | None = None
@@ -109,7 +109,7 @@ class GroupColumns:
         self.keys = [
             key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
         ]
-        pairs = zip(self.exact, question.aggregates, strict=True)
+        pairs = zip(self.answers, question.aggregates, strict=True)
         self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 
     def values(self, expression: Expression) -> Sequence[Any]:
@@ -118,7 +118,7 @@ class GroupColumns:
         if isinstance(expression, Released):
             if expression.source == "key":
                 return [key[expression.index] for key in self.released.keys]
-            return self.exact[expression.index]
+            return self.answers[expression.index]
         values: list[Any] = self.evaluated_at(expression).tolist()
         return values
 
@@ -135,7 +135,7 @@ class GroupColumns:
         return GroupColumns(
             plan=self.plan,
             released=self.released.rows(places),
-            exact=[[values[row] for row in places] for values in self.exact],
+            answers=[[values[row] for row in places] for values in self.answers],
             evaluated=self.evaluated,
         )
 
@@ -191,7 +191,7 @@ class GroupColumns:
         return GroupColumns(
             plan=plan,
             released=released,
-            exact=estimates(plan, released),
+            answers=estimates(plan, released),
             evaluated=self.evaluated,
             _finer=(self, group),
         )
@@ -323,13 +323,13 @@ class GroupColumns:
 
 def group_columns(plan: Plan, released: NoisyGroups, compute: Compute) -> GroupColumns:
     """Return released groups as columns, with the functions of keys and answers that an engine evaluates."""
-    exact, view = estimates(plan, released), shown(plan.question)
+    answers, view = estimates(plan, released), shown(plan.question)
     if view.parts:
         columns_of_keys = [[key[index] for key in released.keys] for index in range(len(plan.question.keys))]
-        further = compute(columns_of_keys, exact)
+        further = compute(columns_of_keys, answers)
         released = released._replace(keys=[(*key, *more) for key, more in zip(released.keys, further, strict=True)])
         plan = replace(plan, question=view.question)
-    return GroupColumns(plan, released, exact, view.values)
+    return GroupColumns(plan, released, answers, view.values)
 
 
 def estimate_outputs(read: GroupColumns) -> tuple[AnswerColumn, ...]:

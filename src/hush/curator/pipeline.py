@@ -2,11 +2,12 @@
 
 ::
 
-    parse ─► plan ─► prepare ─► charge ─► execute ─► release ─► estimate
-    └─ depends on question and policy alone ┘└ charged from here on, whatever happens
+    parse ─► accounts ─► plan ─► prepare ─► charge ─► execute ─► release ─► estimate
+    └────── depends on no private row ────┘        └ charged, whatever happens
 
-`ask` reads like this picture, and `explain` is its beginning. Whole releases (marginals, synthetic rows, models) and
-streams have other plans, and compute something else, but they are charged and published by the same functions.
+`ask` reads like this picture, its last three steps stand in `Program.compute`, and `explain` is its beginning. Whole
+releases (marginals, synthetic rows, models) and streams have other plans, and compute something else, but they are
+charged and published by the same functions.
 
 Everything that can be refused is refused before `charge`. After it nothing is refunded, and a failure shows one public
 sentence: what exactly failed may depend on a row, so it goes to the owner's log. `publish` computes what was charged
@@ -75,14 +76,12 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
         data, accounts = data_set.schema.data, session.accounts(data_set.schema.data)
         question_plan = plan(question, data_set, accounts, terms)
         # before the charge: a statement that the engine refuses must cost nothing
-        program, recorded = prepare(question_plan, data_set), _recorded(terms, question_plan)
+        program, kept_terms = prepare(question_plan, data_set), _kept_terms(terms, question_plan)
         # nothing to pay: no row is read for public keys alone, and invented rows reveal nobody
         if session.made_up or not question_plan.events:
             remaining = None if question_plan.events else accounts.remaining
             return replace(program.compute(), remaining=remaining, made_up=session.made_up)
-        # with other limits or keys it is another question
-        limits = ("max_rows", "max_groups", "keys")
-        limited = ", ".join([f"{name}={value}" for name in limits if (value := getattr(terms, name)) is not None])
+        limited = ", ".join([f"{name}={value}" for name, value in terms.limits().items()])
         text = question_plan.question.text or str(order.question)
         decision = charge(
             session,
@@ -97,7 +96,7 @@ def ask(session: AnalystSession, order: QuestionOrder) -> Answer:
         )
         match decision:
             case Charge():
-                compute = partial(program.compute, recorded)
+                compute = partial(program.compute, kept_terms)
                 answer = publish(session, decision, compute, Answer.to_bytes, program.seconds)
             case Replay() | Share():
                 stored = Answer.from_bytes(decision.answer)
@@ -221,12 +220,12 @@ def plan(
 def prepare(chosen: Plan | ComposedPlan, data_set: OpenDataSet) -> Program:
     """Write and resolve every statement of a plan; refuse a statement that the engine cannot execute."""
     statements, seconds = {}, 0.0
-    for number, question in chosen.parts.items():
-        if awaited := awaited_by(question.question.relation):
+    for number, part in chosen.parts.items():
+        if awaited := awaited_by(part.question.relation):
             # numbers that are released first: the longest of all is written, so that no other can be refused later
             longest = {index: _LONGEST.get(kind, _LONGEST_NUMBER) for index, kind in awaited.items()}
-            question = with_numbers(question, longest)  # noqa: PLW2901
-        statements[number] = data_set.engine.prepare(question)
+            part = with_numbers(part, longest)  # noqa: PLW2901
+        statements[number] = data_set.engine.prepare(part)
         seconds += statements[number].effort.seconds(data_set.sizes)
     return Program(plan=chosen, engine=data_set.engine, statements=statements, seconds=seconds)
 
@@ -245,18 +244,18 @@ class Program(NamedTuple):
         """Execute, release and estimate, after the charge and never before. The terms are kept with the answer."""
         groups: dict[int, GroupColumns] = {}
         notes: dict[str, None] = {}
-        for number, question in self.plan.parts.items():
+        for number, part in self.plan.parts.items():
             statements = self.statements[number]
-            if awaited := awaited_by(question.question.relation):
+            if awaited := awaited_by(part.question.relation):
                 # the same statements, with numbers that were released before
                 numbers = {index: self._released(index, groups) for index in awaited}
-                question = with_numbers(question, numbers)  # noqa: PLW2901
-                statements = self.engine.prepare(question)
+                part = with_numbers(part, numbers)  # noqa: PLW2901
+                statements = self.engine.prepare(part)
             # private keys: the engine shows the selector how many units each group has, and returns what it selects
-            selector = KeySelector.of(question)
+            selector = KeySelector.of(part)
             exact = self.engine.execute(statements, selector)
-            noisy = release(question, exact, selector)
-            groups[number] = group_columns(question, noisy, partial(self.engine.compute, statements))
+            noisy = release(part, exact, selector)
+            groups[number] = group_columns(part, noisy, partial(self.engine.compute, statements))
             notes |= dict.fromkeys(statements.notes)
         return Answer(
             columns=estimate(self.plan, groups),
@@ -286,12 +285,12 @@ _LONGEST_NUMBER = Fraction(-2.2250738585072014e-308)
 """For each kind, a value with the longest text: no other value of the kind is written longer."""
 
 
-def with_numbers(question: Plan, numbers: Mapping[int, Value]) -> Plan:
-    """Return a question with the released numbers filled in that its rows are compared with."""
-    relation, exact_query = question.question.relation, question.exact_query
+def with_numbers(part: Plan, numbers: Mapping[int, Value]) -> Plan:
+    """Return a plan with the released numbers filled in that its rows are compared with."""
+    relation, exact_query = part.question.relation, part.exact_query
     return replace(
-        question,
-        question=replace(question.question, relation=with_answers(relation, numbers)),
+        part,
+        question=replace(part.question, relation=with_answers(relation, numbers)),
         exact_query=replace(exact_query, relation=with_answers(exact_query.relation, numbers)),
     )
 
@@ -403,20 +402,20 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
         data_set.identity,
         data_set.schema,
         (chosen.epsilon, chosen.delta, chosen.confidence),
-        [(question.meant_at, question.exact_query.limits) for question in chosen.parts.values()],
+        [(part.meant_at, part.exact_query.limits) for part in chosen.parts.values()],
     )
 
 
-def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
+def _kept_terms(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
-    given = terms.given()
+    price = {"epsilon", "accuracy", "confidence", "data"}
+    given = {name: value for name, value in terms.explained().items() if name not in price}
     if not isinstance(terms.question, str):
         given |= {"question": str(terms.question), "parameters": terms.question.values}
     if terms.delta is not None:
         given["delta"] = str(nonnegative(terms.delta, "delta"))
-    names = ("question", "parameters", "delta", "max_rows", "max_groups", "keys", "dialect")
     try:
-        written: dict[str, Any] = to_wire({name: given[name] for name in names if name in given})
+        written: dict[str, Any] = to_wire(given)
     except QuestionError:
         return None
     return written | {"confidence": chosen.confidence}
@@ -425,4 +424,4 @@ def _recorded(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, An
 def _notes(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> tuple[str, ...]:
     """Return an engine's notes on how it answers."""
     parts = chosen.parts.values()
-    return tuple(dict.fromkeys(note for question in parts for note in data_set.engine.render(question).notes))
+    return tuple(dict.fromkeys(note for part in parts for note in data_set.engine.render(part).notes))

@@ -2,8 +2,8 @@
 
 A request is a frozen dataclass, and each of its fields a term with a type, a default and a `Term`: how it is written,
 what it means, and how it is shown. Everything else is derived from these fields: the parameters of `Curator` and
-`RemoteCurator` (`takes`), the options of the command line, the JSON bodies of the API and their OpenAPI schemas, the
-settings ``SET hush.…`` of PostgreSQL's protocol, and the fields of forms. A new term is a field here, and its meaning.
+`RemoteCurator` (`takes`), the options of the command line, the JSON bodies of the API and their OpenAPI schemas, and
+the settings ``SET hush.…`` of PostgreSQL's protocol. A new term is a field here, and its meaning.
 
 >>> terms = QuestionTerms("SELECT COUNT(*) AS n FROM visits", epsilon="0.5")
 >>> terms.given()
@@ -127,6 +127,9 @@ Watcher = Annotated[Progress | None, Term(TermKind.LOCAL, "Is told the stage and
 
 
 _PAYMENT = {"request", "fresh", "reason", "progress"}
+_TEXT_AND_PRICE = {
+    "question", "parameters", "dialect", "data", "epsilon", "accuracy", "delta", "confidence",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,10 @@ class QuestionTerms(Terms):
             TermKind.NAME, "Whose spelling the SQL has: duckdb, bigquery, snowflake, postgres, spark or tsql.", "NAME"
         ),
     ] = "duckdb"
+
+    def limits(self) -> dict[str, Any]:
+        """Return the given terms by which a text asks another question: how much of a unit counts, and which keys."""
+        return {name: value for name, value in self.explained().items() if name not in _TEXT_AND_PRICE}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,8 +94,7 @@ def plan(session: AnalystSession, questions: Sequence[QuestionTerms]) -> Questio
         for _, question, terms in parsed:
             chosen = pipeline.plan(question, data_set, accounts, terms)
             # without the price: of two that ask the same the better answer serves both
-            limits = (terms.max_rows, terms.max_groups, terms.keys, terms.delta)
-            key = fingerprint("question", chosen.question, limits, chosen.confidence)
+            key = fingerprint("question", chosen.question, terms.limits(), terms.delta, chosen.confidence)
             keys.append(key)
             if key not in distinct or chosen.epsilon > distinct[key].epsilon:
                 distinct[key] = chosen

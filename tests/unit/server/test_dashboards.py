@@ -369,7 +369,7 @@ def test_a_refresh_asks_on_the_terms_of_the_pinned_answers(browser, people, alic
 
 
 def test_an_answer_without_its_terms_is_not_pinned(browser, people, alice, monkeypatch) -> None:
-    monkeypatch.setattr(pipeline, "_recorded", lambda *_: None)  # as answers of earlier versions have none
+    monkeypatch.setattr(pipeline, "_kept_terms", lambda *_: None)  # as answers of earlier versions have none
     receipt = asked(browser, alice, CITIES)
     form = signed_in(browser, people, "alice")
     refused = browser.post("/dashboards/pin", data={**form, "receipt": receipt})

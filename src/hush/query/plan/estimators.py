@@ -351,7 +351,7 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
                 )
             listed = ValueHistogram(population=population, expression=argument, values=values)
             choice = DrawnAggregate(kind=AggregateKind.MODE, histogram=listed)
-        case kind:
+        case AggregateKind.QUANTILE | AggregateKind.MIN | AggregateKind.MAX as kind:
             histogram = LineHistogram.of(population, argument)
             extremes = {AggregateKind.MIN: Fraction(0), AggregateKind.MAX: _ONE}
             fraction = extremes.get(kind, aggregate.fraction or _HALF)
@@ -360,6 +360,8 @@ def _compile(aggregate: Aggregate, population: Population, needs: Needs) -> Esti
                     f"a quantile's fraction must lie between 0 and 1, with at most 4 decimals; got {fraction}"
                 )
             choice = DrawnAggregate(kind=kind, histogram=histogram, fraction=fraction)
+        case kind:
+            raise UnplannableError(f"there is no estimator for {kind.value}")
     if choice not in needs.choices:  # MEDIAN(x) and QUANTILE(x, 0.5) are one
         needs.choices.append(choice)
     return choice
