@@ -94,9 +94,9 @@ class _GroupedNoise:
         """Return one number of every group with noise."""
         return add(integers, self.draw(len(integers)))
 
+    @abstractmethod
     def imagine(self, size: int) -> Floats:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return np.asarray(_quantiles(self, size)[noise.permutation(size)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +137,11 @@ class GroupedLaplace(_GroupedNoise):
         """2r/(1-r)², r = e^(-1/scale)."""
         half = 1 / (2 * float(self.scale))  # 2r/(1-r)² = 1/(2·sinh²(1/2s)), which keeps its digits for large s
         return 0.0 if half > 350 else 0.5 / math.sinh(half) ** 2
+
+    def imagine(self, size: int) -> Floats:  # noqa: D102 - as the base says
+        scale, places = float(self.scale), middles(size)[noise.permutation(size)]
+        tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)  # as in `error`
+        return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
 
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence, from P[|X| > t] = 2r^(t+1)/(1+r)."""
@@ -202,6 +207,13 @@ class GroupedGaussian(_GroupedNoise):
         """σ², which the discrete law never exceeds."""
         return float(self.sigma) ** 2
 
+    def imagine(self, size: int) -> Floats:  # noqa: D102 - as the base says
+        sigma, order = float(self.sigma), noise.permutation(size)
+        if sigma > _CONTINUOUS_FROM:  # the quantiles of the continuous law, rounded
+            return np.asarray(np.rint(_normal_quantiles(size)[order] * sigma))
+        places = middles(size)[order]
+        return np.asarray(np.sign(places) * np.searchsorted(_within(sigma), np.abs(places)), dtype=np.float64)
+
     def error(self, confidence: float = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence."""
         sigma = float(self.sigma)
@@ -254,19 +266,6 @@ def _within(sigma: float) -> tuple[float, ...]:
     masses = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(int(12 * sigma) + 2)]
     inside = list(accumulate([masses[0], *(2 * mass for mass in masses[1:])]))
     return tuple(mass / inside[-1] for mass in inside)
-
-
-@lru_cache(maxsize=256)
-def _quantiles(law: Any, size: int) -> Floats:
-    """Return the quantiles of a law at `middles`; for σ > 100 those of the continuous law, rounded."""
-    places = middles(size)
-    if isinstance(law, GroupedLaplace):  # as in its `error`
-        scale = float(law.scale)
-        tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
-        return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
-    if law.sigma > _CONTINUOUS_FROM:
-        return np.asarray(np.rint(_normal_quantiles(size) * float(law.sigma)))
-    return np.asarray(np.sign(places) * np.searchsorted(_within(float(law.sigma)), np.abs(places)))
 
 
 @lru_cache(maxsize=16)
