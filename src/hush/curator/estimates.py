@@ -106,9 +106,8 @@ class GroupColumns:
 
     def __post_init__(self) -> None:
         question, rows = self.plan.question, self.released.keys
-        self.keys = [
-            key_array([key[index] for key in rows], of.type.kind) for index, (_, of) in enumerate(question.keys)
-        ]
+        columns = zip(*rows, strict=True) if rows else [()] * len(question.keys)
+        self.keys = [key_array(column, of.type.kind) for column, (_, of) in zip(columns, question.keys, strict=True)]
         pairs = zip(self.answers, question.aggregates, strict=True)
         self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
 

@@ -222,11 +222,15 @@ class ReleaseExplanation(Headed, Generic[Planned]):
         budget = None if (outlook := self.outlook) is None else outlook.to_json()
         return {"price": self.price.to_json(), "budget": budget, **self.details, "caveats": list(self.caveats)}
 
-    def __str__(self) -> str:
+    def lines(self) -> list[str]:
+        """Return the price, and below it the expected errors, the share of the budget and the caveats."""
         price, *errors = self.facts
         budget = [] if (outlook := self.outlook) is None else [f"budget: {outlook}"]
         details = [*map(str, errors), *budget, *(f"note: {caveat}" for caveat in self.caveats)]
-        return "\n".join([str(price), *(f"  {line}" for line in details)])
+        return [str(price), *(f"  {line}" for line in details)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
 def errors_in(details: Mapping[str, Any]) -> dict[Any, float]:

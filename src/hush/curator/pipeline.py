@@ -33,7 +33,7 @@ from hush.curator.data_sets import OpenDataSet
 from hush.curator.estimates import GroupColumns, estimate_outputs, group_columns, with_intervals
 from hush.curator.release import KeySelector, release
 from hush.curator.session import Accounts, AnalystSession, MadeUpError
-from hush.curator.terms import QuestionOrder, QuestionTerms
+from hush.curator.terms import PRICE, QuestionOrder, QuestionTerms
 from hush.engines.errors import EngineError
 from hush.engines.registry import SqlEngine, Statements
 from hush.ledger import ApprovalNeededError, Charge, Parked, Repeat, Replay, RequestConflictError, Share
@@ -408,8 +408,7 @@ def same_question(data_set: OpenDataSet, chosen: Plan | ComposedPlan) -> str:
 
 def _kept_terms(terms: QuestionTerms, chosen: Plan | ComposedPlan) -> dict[str, Any] | None:
     """Return the terms of a question but its price, as JSON values; None where its parameters have no JSON."""
-    price = {"epsilon", "accuracy", "confidence", "data"}
-    given = {name: value for name, value in terms.explained().items() if name not in price}
+    given = terms.given(but=PRICE)
     if not isinstance(terms.question, str):
         given |= {"question": str(terms.question), "parameters": terms.question.values}
     if terms.delta is not None:

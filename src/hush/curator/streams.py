@@ -442,13 +442,14 @@ class StreamRelease:
             if definition["ended"]:
                 raise StreamError(f"The stream {self.name!r} has ended.")
             totals = parse_totals(self._session, definition["question"], definition["data"])
-            initial, now = definition.get("terms"), _terms(totals, state.stream.plan, definition["cap"])
+            initial = definition.get("terms")
             if initial is None:
                 raise StreamError(
                     f"The stream {self.name!r} was made by an earlier version of hush, which did not write down the "
                     f"policy that its noise was chosen for. So it cannot go on. {hint}"
                 )
             # the noise was chosen and paid for under the policy of that day
+            now = _terms(totals, state.stream.plan, definition["cap"])
             if parts := sorted(term for term in initial.keys() | now.keys() if initial.get(term) != now.get(term)):
                 raise StreamError(
                     f"The policy has changed since the stream {self.name!r} was made: {', '.join(parts)}. Its noise "

@@ -15,7 +15,7 @@ the settings ``SET hush.…`` of PostgreSQL's protocol. A new term is a field he
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, fields
 from enum import Enum
 from functools import wraps
@@ -127,9 +127,9 @@ Watcher = Annotated[Progress | None, Term(TermKind.LOCAL, "Is told the stage and
 
 
 _PAYMENT = {"request", "fresh", "reason", "progress"}
-_TEXT_AND_PRICE = {
-    "question", "parameters", "dialect", "data", "epsilon", "accuracy", "delta", "confidence",
-}  # fmt: skip
+PRICE = {"epsilon", "accuracy", "confidence", "data", *_PAYMENT}
+"""Terms that say the price, how it is paid, and where the tables are: with others of these it is the same question."""
+_TEXT = {"question", "parameters", "dialect", "delta"}
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,12 @@ class Terms:
         for field in fields(self):
             term_of(field).check(getattr(self, field.name), field.name)
 
-    def given(self) -> dict[str, Any]:
-        """Return the terms that differ from their defaults, by name."""
+    def given(self, *, but: Collection[str] = ()) -> dict[str, Any]:
+        """Return the terms that differ from their defaults, by name, without some."""
         terms = {}
         for field in fields(self):
+            if field.name in but:
+                continue
             value = getattr(self, field.name)
             # parameters may be an array, whose comparison is no truth value
             if value is not field.default and (term_of(field).kind is TermKind.VALUES or value != field.default):
@@ -152,7 +154,7 @@ class Terms:
 
     def explained(self) -> dict[str, Any]:
         """Return the given terms, without those that concern the payment."""
-        return {name: value for name, value in self.given().items() if name not in _PAYMENT}
+        return self.given(but=_PAYMENT)
 
 
 def terms_of(request: type[Terms] | Terms) -> dict[str, Term]:
@@ -246,7 +248,7 @@ class QuestionTerms(Terms):
 
     def limits(self) -> dict[str, Any]:
         """Return the given terms by which a text asks another question: how much of a unit counts, and which keys."""
-        return {name: value for name, value in self.explained().items() if name not in _TEXT_AND_PRICE}
+        return self.given(but=PRICE | _TEXT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from hush.query.errors import QuestionError
 from hush.query.question import Question
 from hush.query.schema import Schema
 from hush.query.sql import resolve
-from hush.query.sql.text import read_expression
+from hush.query.sql.text import count_parameters, read_expression
 
 _HOW = ("inner", "left", "cross")
 _ORDER = re.compile(r"(?is)^(.*?)(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*$")
@@ -210,8 +210,7 @@ def _read(rows: Builder, *written: Written) -> tuple[Builder, list[exp.Expr]]:
         if not isinstance(each, str | tuple) or not each:
             raise QuestionError(f"An expression is SQL as text, or a tuple of it and its values; got {each!r}.")
         text, *own = (each,) if isinstance(each, str) else each
-        node = read_expression(text, len(values) + 1)
-        marks = len({str(parameter.this) for parameter in node.find_all(exp.Placeholder)})
+        node, marks = read_expression(text, len(values) + 1), count_parameters(text)
         if marks != len(own):
             raise QuestionError(f"{text[:60]!r} has {marks} ? but {len(own)} values were given.")
         nodes.append(node)

@@ -80,9 +80,11 @@ def _from_json(value: Any) -> Any:
         return [_from_json(part) for part in value]
     if not isinstance(value, Mapping):
         return value
-    with suppress(ValueError, KeyError, TypeError):  # another name, or no text
+    if len(value) == 1:
         ((name, text),) = value.items()
-        return _READ[name](text)
+        if name in _READ and isinstance(text, str):
+            with suppress(ValueError):
+                return _READ[name](text)
     allowed = "a value, or an object with one of the names date, timestamp and number, and a text"
     raise InvalidValueError("parameters", got=value, allowed=allowed)
 

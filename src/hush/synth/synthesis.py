@@ -461,7 +461,8 @@ class Synthetic:
     def _certified(self) -> tuple[list[Places], Measurement] | None:
         if not self.plan.settings.certificate or len(self.plan.domain) < 2:
             return None
-        return certified_pairs(self.plan), self.measurements[-1]  # it is measured last
+        scores = [measurement for measurement in self.measurements if measurement.kind == "scores"]
+        return certified_pairs(self.plan), scores[-1]  # the certificate is measured last
 
     def count(self, where: Mapping[str, Iterable[int]], *, confidence: float = 0.95) -> CountAnswer:
         """Return how many rows have, in each named column, one of the given codes.

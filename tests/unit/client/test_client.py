@@ -196,5 +196,8 @@ def test_tables_and_names(curator: RemoteCurator) -> None:
 def test_values_travel_as_they_are() -> None:
     values = [1, 2.5, "x", None, True, dt.date(2026, 1, 2), dt.datetime(2026, 1, 2, 3, 4), Fraction(1, 3), [1, "a"]]
     assert from_wire(to_wire(values)) == values
+    for wrong in ({"number": 5}, {"number": None}, {"a": "1"}):
+        with pytest.raises(InvalidValueError):
+            from_wire([wrong])
     assert from_wire(to_wire([Decimal("1.5"), np.int64(3), np.array([1, 2])])) == [Fraction(3, 2), 3, [1, 2]]
     assert from_wire(to_wire([float("nan")]))[0] != from_wire(to_wire([float("nan")]))[0]

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import hush
 from hush.core import HushError, InvalidValueError
 from hush.local import LocalHashing, SubsetSelection
 from hush.mechanisms import (
@@ -21,6 +22,7 @@ from hush.mechanisms import (
     SmoothNoise,
     TopK,
 )
+from hush.mechanisms.grouped.noise import GroupedGaussian, GroupedLaplace, SummedNoise
 
 
 def gap(a, b):
@@ -327,3 +329,14 @@ def test_local_oracles_are_unbiased_and_their_variance_is_that_of_coins(kind):
         exact = (true * p * (1 - p) + (n - true) * q * (1 - q)) / n**2 / (p - q) ** 2
         assert law.variance(count=n, frequency=f_) == pytest.approx(exact)
     assert law.bias == 0
+
+
+def test_errors_next_to_certainty_are_finite() -> None:
+    """A confidence that no float can tell from 1 has an error all the same."""
+    nearly = 1 - Fraction(1, 10**18)
+    for data in ([number % 10 for number in range(1000)], [1, 2, 3] * 100):
+        estimate = hush.mean(data, bounds=(0, 10), epsilon=1)
+        assert estimate.error(0.9999) < estimate.error(nearly) < 10
+    for law in (GroupedLaplace(scale=Fraction(10)), GroupedGaussian(sigma=Fraction(20))):
+        summed = SummedNoise(law=law, times=400)
+        assert summed.error(0.9999) < summed.error(nearly) < 10_000

@@ -180,3 +180,10 @@ def test_sqlglot_is_loaded_only_when_asked():
     code = "import sys, hush, hush.client, hush.query.functions; print('sqlglot' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def test_places_with_numbers_do_not_count_as_values() -> None:
+    """A number would stand for another expression's value: the answer to another question would be charged."""
+    rows = table("visits").where("age < ?", 30)
+    with pytest.raises(QuestionError, match=r"has 0 \? but 1 values"):
+        rows.where("age > $2", 65)

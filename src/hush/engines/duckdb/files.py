@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -187,7 +187,10 @@ class OpenSources:
             types=described.columns,
             kept=kept_types(described, source),
         )
-        with reading((source.folder or source.file).name, sum(path.stat().st_size for path in source.every_file)):
+        size = 0
+        with suppress(OSError):  # a file that has gone is told by what reads it
+            size = sum(path.stat().st_size for path in source.every_file)
+        with reading((source.folder or source.file).name, size):
             self.connection.execute("BEGIN")  # who asks meanwhile sees the rows of before, all of them
             try:
                 tally = text_table.load(place)

@@ -253,9 +253,19 @@ class MainWriter:
         return _minus(total(left * right), (statistic.offset, call("count", left * right)))
 
     def _counted(self, population: Population) -> Scalar:
-        """Return how many rows are in a population; a single test for NULL is a COUNT of that column."""
+        """Return how many rows are in a population; a single test for NULL is a COUNT of that column.
+
+        If its integers are summed they are what is counted: they are NULL where the column is, and there alone. So the
+        rows that `Halves` counts and those that they sum are the same by construction.
+        """
         if population.where is None and len(population.not_null) == 1:
-            return call("count", self._cell(tested(self._rows, population.not_null[0])))
+            (expression,) = population.not_null
+            for _, statistic in self._chosen:
+                if isinstance(statistic, Total) and statistic.population == population:
+                    factor = statistic.factors[0]
+                    if factor.expression == expression:
+                        return call("count", self._integers(factor, population))
+            return call("count", self._cell(tested(self._rows, expression)))
         test = condition_in(self._rows, population)
         return count(None if test is None else self._cell(test))
 

@@ -305,7 +305,7 @@ def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float
         """
         p = before = min(max((b - e) / (a + b), 0.0), 1.0)
         for _ in range(4):
-            width = sum_error([(Fraction(1 - p), noise), (Fraction(p), noise)], float(confidence))
+            width = sum_error([(Fraction(1 - p), noise), (Fraction(p), noise)], confidence)
             p, before = min(max((b - float(width)) / (a + b), 0.0), 1.0), p
         return min(p, before)
 

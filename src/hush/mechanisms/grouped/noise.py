@@ -94,9 +94,9 @@ class _GroupedNoise:
         """Return one number of every group with noise."""
         return add(integers, self.draw(len(integers)))
 
+    @abstractmethod
     def imagine(self, size: int) -> Floats:
         """Return the middles of ``size`` equally likely ranges in random order; never to protect anything."""
-        return np.asarray(_quantiles(self, size)[noise.permutation(size)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +137,11 @@ class GroupedLaplace(_GroupedNoise):
         """2r/(1-r)², r = e^(-1/scale)."""
         half = 1 / (2 * float(self.scale))  # 2r/(1-r)² = 1/(2·sinh²(1/2s)), which keeps its digits for large s
         return 0.0 if half > 350 else 0.5 / math.sinh(half) ** 2
+
+    def imagine(self, size: int) -> Floats:  # noqa: D102 - as the base says
+        scale, places = float(self.scale), middles(size)[noise.permutation(size)]
+        tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)  # as in `error`
+        return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
 
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence, from P[|X| > t] = 2r^(t+1)/(1+r)."""
@@ -202,11 +207,18 @@ class GroupedGaussian(_GroupedNoise):
         """σ², which the discrete law never exceeds."""
         return float(self.sigma) ** 2
 
-    def error(self, confidence: float = 0.95) -> int:
+    def imagine(self, size: int) -> Floats:  # noqa: D102 - as the base says
+        sigma, order = float(self.sigma), noise.permutation(size)
+        if sigma > _CONTINUOUS_FROM:  # the quantiles of the continuous law, rounded
+            return np.asarray(np.rint(_normal_quantiles(size)[order] * sigma))
+        places = middles(size)[order]
+        return np.asarray(np.sign(places) * np.searchsorted(_within(sigma), np.abs(places)), dtype=np.float64)
+
+    def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return the least t with P[|X| ≤ t] ≥ confidence."""
         sigma = float(self.sigma)
         if sigma > _CONTINUOUS_FROM:
-            return math.ceil(NormalDist().inv_cdf((1 + confidence) / 2) * sigma)
+            return math.ceil(-NormalDist().inv_cdf(float(1 - confidence) / 2) * sigma)
         return bisect_left(_within(sigma), confidence)
 
     def within(self, t: int) -> float:
@@ -254,19 +266,6 @@ def _within(sigma: float) -> tuple[float, ...]:
     masses = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(int(12 * sigma) + 2)]
     inside = list(accumulate([masses[0], *(2 * mass for mass in masses[1:])]))
     return tuple(mass / inside[-1] for mass in inside)
-
-
-@lru_cache(maxsize=256)
-def _quantiles(law: Any, size: int) -> Floats:
-    """Return the quantiles of a law at `middles`; for σ > 100 those of the continuous law, rounded."""
-    places = middles(size)
-    if isinstance(law, GroupedLaplace):  # as in its `error`
-        scale = float(law.scale)
-        tails = (1 - np.abs(places)) * ((1 + math.exp(-1 / scale)) / 2)
-        return np.asarray(np.sign(places) * np.maximum(np.ceil(-np.log(tails) * scale - 1e-12) - 1, 0))
-    if law.sigma > _CONTINUOUS_FROM:
-        return np.asarray(np.rint(_normal_quantiles(size) * float(law.sigma)))
-    return np.asarray(np.sign(places) * np.searchsorted(_within(float(law.sigma)), np.abs(places)))
 
 
 @lru_cache(maxsize=16)
@@ -337,7 +336,7 @@ class SummedNoise:
 
     def error(self, confidence: float | Fraction = 0.95) -> int:
         """Return a t with P[|X| ≤ t] ≥ confidence."""
-        return math.ceil(_sum_error([(Fraction(1), self)], float(confidence)))
+        return math.ceil(_sum_error([(Fraction(1), self)], confidence))
 
     def falls_to(self, share: float) -> int:
         """Return a distance beyond which less than a share of the law lies on either side."""
@@ -350,7 +349,7 @@ class SummedNoise:
         return np.asarray(_normal_quantiles(size)[noise.permutation(size)] * math.sqrt(self.variance))
 
 
-def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
+def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float | Fraction) -> Fraction:
     """Return the least t with P[|Σ factor·X| ≤ t] ≥ confidence, for independent noises of a kind.
 
     Gaussians add up to one, but for their lattices, for which half a step of each is added. Of Laplace noises the
@@ -365,13 +364,18 @@ def sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], conf
     return _sum_error(parts, confidence)
 
 
-def _sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float) -> Fraction:
+def _sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], confidence: float | Fraction) -> Fraction:
+    missing = float(1 - confidence)  # exact before it is a float: next to 1 no float could tell the confidence
     laws = [(float(factor), law.law if isinstance(law, SummedNoise) else law, law.times) for factor, law in parts]
     widths = [(float(law.scale), factor, times) for factor, law, times in laws if isinstance(law, GroupedLaplace)]
-    if widths and 1 - confidence < _RAREST_MISS:
+    if not widths and missing < _RAREST_MISS:  # Chernoff: E[e^θX] ≤ e^(θ²σ²/2) (Canonne, Kamath and Steinke 2020)
+        sigmas = [(float(law.sigma), factor, times) for factor, law, times in laws if isinstance(law, GroupedGaussian)]
+        squares = [(sigma * factor) ** 2 * times for sigma, factor, times in sigmas]
+        return Fraction(math.sqrt(2 * math.log(2 / missing) * math.fsum(squares)))
+    if missing < _RAREST_MISS:
         # Chernoff: P[|S| > t] ≤ 2·E[e^θS]·e^(-θt), so t = min over θ of (ln E[e^θS] + ln(2/missing))/θ. The factor of
         # a Laplace noise of width w is at most 1/(1 - θ²w²), as of the continuous law.
-        target, widest = math.log(2 / (1 - confidence)), max(scale * factor for scale, factor, _ in widths)
+        target, widest = math.log(2 / missing), max(scale * factor for scale, factor, _ in widths)
         half_widths = []
         for share in (step / 200 for step in range(1, 200)):  # θ in units of 1/widest
             logarithms = [times * -math.log1p(-((share * scale * f / widest) ** 2)) for scale, f, times in widths]
@@ -380,10 +384,10 @@ def _sum_error(parts: Sequence[tuple[Fraction, GroupedNoise | SummedNoise]], con
     repeats = [times for *_, times in widths]
     if widths and (sum(repeats) <= _MOST_EXACT_NOISES or max(repeats) == 1):
         scales = [(scale, factor) for scale, factor, times in widths for _ in range(times)]
-        return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), confidence))
+        return Fraction(_laplace_half_width(tuple(sorted(scales, key=math.prod)), 1 - missing))
     # The half-width of Cornish and Fisher; that of Gaussians has no excess.
     spreads = [float(factor) ** 2 * law.variance for factor, law in parts]
-    variance, z = math.fsum(spreads), NormalDist().inv_cdf((1 + confidence) / 2)
+    variance, z = math.fsum(spreads), -NormalDist().inv_cdf(missing / 2)
     fourth = math.fsum(law.excess * spread**2 for (_, law), spread in zip(parts, spreads, strict=True))
     excess = fourth / variance**2 if variance > _SMALLEST_VARIANCE else 0.0
     # Half a step of each lattice is added: the normal law is continuous.

@@ -31,10 +31,10 @@ from hush.query.answers.tree import (
 )
 from hush.query.errors import UnplannableError
 from hush.query.expressions import Expression, Released, substituted
-from hush.query.plan import at_epsilon_or_accuracy, computed_error, confident, expected_error, planned_at
+from hush.query.plan import at_epsilon_or_accuracy, computed_error, expected_error
 from hush.query.plan.estimators import ADDITIVE
 from hush.query.plan.keys import Listed, domains
-from hush.query.plan.plan import Plan, PlanTerms, PriceItem
+from hush.query.plan.plan import Plan, PlanTerms, PriceItem, at_price
 from hush.query.question import Question
 from hush.query.relations import walk, with_sources
 from hush.query.schema import Schema
@@ -100,19 +100,19 @@ def plan_composed(
     weights = {number: len(each.aggregates) + Fraction(number in private, 2) for number, each in asked.items()}
     total = sum(weights.values(), Fraction(0))
 
-    def planned(price: Fraction, certain: Number | None) -> ComposedPlan:
+    def planned(price: Fraction, certain: float) -> ComposedPlan:
         """Return the plan at a price, which the questions share by weight."""
         parts = {}
         for number in numbers:
             share = price * weights[number] / total if total else price
             key_delta = terms.for_keys / len(private) if number in private else Fraction(0)
             own_terms = replace(terms, delta=terms.delta / len(numbers), key_delta=key_delta)
-            parts[number] = planned_at(asked[number], schema, own_terms, share or price, certain)
+            parts[number] = at_price(asked[number], schema, own_terms, share or price, certain)
         return ComposedPlan(
             question=question,
             parts=MappingProxyType(parts),
             epsilon=sum((each.epsilon for each in parts.values()), Fraction(0)),
-            confidence=confident(certain),
+            confidence=certain,
             notes=tuple(_notes(question)),
         )
 

@@ -30,14 +30,13 @@ from hush.query.errors import TooSmallError, UnplannableError
 from hush.query.expressions import Call, Expression, Literal, Op, Released
 from hush.query.plan.draws import DrawnAggregate
 from hush.query.plan.estimators import Linear, Moment, Parts, added, support
-from hush.query.plan.plan import SMALLEST, Plan, PlanTerms, at_price
+from hush.query.plan.plan import Plan, PlanTerms, at_price
 from hush.query.question import AggregateKind, Question
 from hush.query.released import aggregates_in, noisy
 from hush.query.schema import Schema
 
 __all__ = ["CONFIDENCE", "Plan", "UnplannableError", "confident", "plan"]
 
-_LARGEST = 10**9
 _LEAST, _MOST = Fraction(1, 10**9), 10**6  # the range in which the ε that an accuracy needs is searched
 CONFIDENCE = 0.95
 """The default confidence of error bars."""
@@ -64,17 +63,8 @@ def plan(
     confidence
         How often an error bar holds: that of ``accuracy``, else 0.95. The price does not depend on it.
     """
-    planned = partial(planned_at, question, schema, PlanTerms(**options))
+    planned = partial(at_price, question, schema, PlanTerms(**options))
     return at_epsilon_or_accuracy(planned, _errors, epsilon, accuracy, confidence)
-
-
-def planned_at(
-    question: Question, schema: Schema, terms: PlanTerms, price: Fraction, confidence: Number | None
-) -> Plan:
-    """Return the plan of a question at a price."""
-    if not SMALLEST <= price <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
-        raise InvalidValueError("epsilon", got=price, allowed="from 1e-100 to 1e9")
-    return at_price(question, schema, price, confident(confidence), terms)
 
 
 def _errors(candidate: Plan) -> list[float]:
@@ -107,7 +97,7 @@ AnyPlan = TypeVar("AnyPlan")
 
 
 def at_epsilon_or_accuracy(
-    planned: Callable[[Fraction, Number | None], AnyPlan],
+    planned: Callable[[Fraction, float], AnyPlan],
     errors_of: Callable[[AnyPlan], list[float]],
     epsilon: Number | None,
     accuracy: object,
@@ -118,7 +108,7 @@ def at_epsilon_or_accuracy(
         got, hint = "both" if accuracy is not None else "neither", "Say for instance epsilon 0.1, or accuracy 50."
         raise InvalidValueError("epsilon", got=got, allowed="given, or accuracy in its place", hint=hint)
     if epsilon is not None:
-        return planned(positive(epsilon, "epsilon"), confidence)
+        return planned(positive(epsilon, "epsilon"), confident(confidence))
     pair = accuracy if isinstance(accuracy, tuple | list) else (accuracy, CONFIDENCE)
     if len(pair) != 2:
         raise InvalidValueError("accuracy", got=accuracy, allowed="a half-width, or (half-width, confidence)")
@@ -138,7 +128,7 @@ def at_epsilon_or_accuracy(
     price = smallest(reached)
     if price is None:
         raise UnplannableError(f"no ε up to 10⁶ makes the error as small as ±{width}; ask for less accuracy")
-    return planned(price, promised if confidence is None else confidence)
+    return planned(price, promised if confidence is None else confident(confidence))
 
 
 def smallest(will_do: Callable[[Fraction], bool]) -> Fraction | None:

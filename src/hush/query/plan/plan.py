@@ -68,8 +68,8 @@ from hush.query.released import aggregates_in
 from hush.query.schema import Schema
 from hush.query.types import Type
 
-SMALLEST = Fraction(1, 10**100)
-"""The smallest ε, and the smallest δ above 0."""
+_SMALLEST, _LARGEST = Fraction(1, 10**100), 10**9
+"""The smallest ε and the largest; the smallest is also the smallest δ above 0."""
 _FINE = 1000  # shares of ε are multiples of about a thousandth
 _LONGEST = 80  # the longest line of a price list, in characters
 
@@ -215,7 +215,7 @@ class PlanTerms:
         for_keys = total / 2 if self.key_delta is None else nonnegative(self.key_delta, "key_delta")
         if for_keys > total:
             raise InvalidValueError("key_delta", got=self.key_delta, allowed=f"at most delta, {total}")
-        if total >= 1 or 0 < for_keys < SMALLEST:
+        if total >= 1 or 0 < for_keys < _SMALLEST:
             raise InvalidValueError("delta", got=self.delta, allowed="0, or from 1e-100 to below 1")
         assign(self, delta=total, for_keys=for_keys)
         for name in ("max_rows", "max_groups"):
@@ -230,8 +230,10 @@ class PlanTerms:
         return rho if self.most_rho is None else min(rho, self.most_rho)
 
 
-def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: float, terms: PlanTerms) -> Plan:
+def at_price(question: Question, schema: Schema, terms: PlanTerms, epsilon: Fraction, confidence: float) -> Plan:
     """Plan a question that costs ε: its keys, limits and statistics, the split of ε, all noise, its δ and its notes."""
+    if not _SMALLEST <= epsilon <= _LARGEST:  # beyond, the floats that weigh one noise against another give up
+        raise InvalidValueError("epsilon", got=epsilon, allowed="from 1e-100 to 1e9")
     by, matches = [key for _, key in question.keys], terms.matches
 
     # public keys are listed; others are chosen, for which an account with a δ pays
@@ -301,7 +303,7 @@ def at_price(question: Question, schema: Schema, epsilon: Fraction, confidence: 
     drawn_part = sum(for_choices.values(), Fraction(0))
     numeric = epsilon - drawn_part - parts.get("keys", 0)
     noises, gaussian = _noises(needs, bounds, numeric, terms.rho(numeric, noise_delta), preferred=terms.prefer_gaussian)
-    draws, divergent = draws_for(), False
+    draws, divergent = draws_for() if for_choices else (), False
     if rho := terms.rho(drawn_part, noise_delta):
         others = draws_for(rho)
         divergent = math.fsum(draw.error() for draw in others) < math.fsum(draw.error() for draw in draws)

@@ -395,8 +395,10 @@ class _Regrouping(Grouped):
 
 def _ordered(query: exp.Query, items: Sequence[Projection], names: Grouped | _OverRows) -> tuple[Ordering, ...]:
     """Return ORDER BY; in it a number is a result, ALL every result in turn, and results are named before columns."""
+    if not has(query, "order"):
+        return ()
     orderings = []
-    for node in ordered_by(query.args.get("order")):
+    for node in ordered_by(query.args["order"]):
         target = node.this
         results: Sequence[Projection] = ()
         if isinstance(target, exp.Var) and str(target.this).upper() == "ALL":

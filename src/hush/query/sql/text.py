@@ -114,6 +114,11 @@ def read_expression(text: str, first_parameter: int = 1) -> exp.Expr:
     return trees[0]
 
 
+def count_parameters(text: str) -> int:
+    """Return the number of ``?`` in a text."""
+    return sum(token.token_type is TokenType.PLACEHOLDER for token in _checked_tokens(text))
+
+
 def _with_quoted_names(text: str) -> str:
     """Return a text in which ``[name]`` is ``"name"``: a list of one column has no use here.
 
