@@ -37,6 +37,7 @@ from hush.server.auth.people import People, hashed
 from hush.server.errors import PeopleError
 from hush.server.rate_limits import RateLimits
 from hush.server.settings import ServiceSettings
+from hush.storage.sqlite import SQLiteStorage
 
 ADDRESS = "http://localhost"
 
@@ -540,3 +541,17 @@ def test_without_a_provider_there_is_nothing(tmp_path: Path) -> None:
         assert "oidc" not in client.get("/sign-in").text
         assert client.get("/sign-in/oidc").status_code == 404
         assert client.get(CALLBACK).status_code == 404
+
+
+def test_a_flow_is_begun_and_ended_in_a_transaction(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[str] = []
+    run = SQLiteStorage._run
+
+    def watched(storage: SQLiteStorage, statement: str, values: tuple[Any, ...]) -> Any:
+        if "hush_flows" in statement and not storage._connection.in_transaction:
+            alone.append(statement)
+        return run(storage, statement, values)
+
+    monkeypatch.setattr(SQLiteStorage, "_run", watched)
+    place.bind()
+    assert alone == []

@@ -21,9 +21,9 @@ import datetime as dt
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Literal, Self
 
 from hush.accounting import Guarantee, compose
@@ -62,6 +62,8 @@ TICK = 1.0
 _DIGITS = 6
 _GAIN = 0.1
 """The gain, as a logarithm, from which on a plan takes Gaussian noise."""
+_MOST_TABLES = 8
+_TABLES: dict[tuple[str, bytes, int], Answer] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,32 +458,43 @@ def declared_release(
     if stream is None or (data_of is not None and not stream.declaration.readable(reader, data_of)):
         raise UnknownStreamError(f"{name}/{period}")
     if period == "all":
-        made = [release for release in streams.periods(stream) if release.state == "made"]
-        if not made:
-            raise UnknownStreamError(f"{stream.name}/all")
-        receipts = tuple(release.receipt or 0 for release in made)
-        return period, _one_table(ledger, receipts, tuple(release.period for release in made))
+        return period, _one_table(ledger, stream)
     receipt = streams.receipt(stream, period)
     charge, _ = ledger.receipt(receipt, POLICY)
     return charge.request.rpartition(" ")[2], replace(Answer.shown(ledger, receipt, POLICY), repeated="")
 
 
-@lru_cache(maxsize=8)  # anybody may ask for them, and reading a thousand answers takes seconds
-def _one_table(ledger: Ledger, receipts: tuple[int, ...], dates: tuple[str, ...]) -> Answer:
-    """Return all releases of a declared stream below each other, oldest first, with a column of their dates."""
-    answers = [Answer.shown(ledger, receipt, POLICY) for receipt in receipts]
-    first, names = answers[0], {column.name for column in answers[0].columns}
-    name = next(name for name in ("release", "release_date", "_release") if name not in names)
-    pairs = zip(map(dt.date.fromisoformat, dates), answers, strict=True)
-    periods = tuple(date for date, answer in pairs for _ in range(len(answer)))
-    columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
-    for number, column in enumerate(first.columns):
-        pieces = [answer.columns[number] for answer in answers]
-        values = uniform([value for piece in pieces for value in piece.values], column.kind)
-        errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
-        columns.append(replace(column, values=values, errors=errors))
-    price = Money(
-        epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
-        delta=sum((answer.price.delta for answer in answers), Fraction(0)),
-    )
-    return replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
+def _one_table(ledger: Ledger, stream: DeclaredStream) -> Answer:
+    """Return all releases of a declared stream below each other, oldest first, with a column of their dates.
+
+    Tables that were read of late are kept by the hash of their last charge, which covers all before it: anybody may ask
+    for them, and reading a thousand answers takes seconds.
+    """
+    releases = [release for release in ledger.streams.periods(stream) if release.state == "made"]
+    if not releases:
+        raise UnknownStreamError(f"{stream.name}/all")
+    _, last = ledger.receipt(releases[-1].receipt or 0, POLICY)
+    key = (stream.name, last.hash, len(releases))
+    table = _TABLES.pop(key, None)
+    if table is None:
+        answers = [Answer.shown(ledger, release.receipt or 0, POLICY) for release in releases]
+        first, names = answers[0], {column.name for column in answers[0].columns}
+        name = next(name for name in ("release", "release_date", "_release") if name not in names)
+        dates = [dt.date.fromisoformat(release.period) for release in releases]
+        periods = tuple(date for date, answer in zip(dates, answers, strict=True) for _ in range(len(answer)))
+        columns = [AnswerColumn(name=name, kind=Kind.DATE, values=periods)]
+        for number, column in enumerate(first.columns):
+            pieces = [answer.columns[number] for answer in answers]
+            values = uniform([value for piece in pieces for value in piece.values], column.kind)
+            errors = tuple(error for piece in pieces for error in piece.errors or ()) if column.noisy else None
+            columns.append(replace(column, values=values, errors=errors))
+        price = Money(
+            epsilon=sum((answer.price.epsilon for answer in answers), Fraction(0)),
+            delta=sum((answer.price.delta for answer in answers), Fraction(0)),
+        )
+        table = replace(first, columns=tuple(columns), price=price, receipt=answers[-1].receipt, repeated="")
+    _TABLES[key] = table
+    with suppress(KeyError, StopIteration, RuntimeError):  # another thread may be at it
+        while len(_TABLES) > _MOST_TABLES:
+            del _TABLES[next(iter(_TABLES))]
+    return table

@@ -126,6 +126,11 @@ class Schedule:
         """Return the name of a slot: its date."""
         return self.slot(number)[:10]
 
+    def number(self, period: str) -> int | None:
+        """Return the number of the slot with this date; None if there is none."""
+        number = min(self.passed(f"{period}T23:59:59.999999Z"), self.slots) - 1
+        return number if number >= 0 and self.period(number) == period else None
+
     def passed(self, clock: str) -> int:
         """Return how many slots have come at a moment; at most one more than there are, if the next would have too."""
         return bisect_right(self.moments, clock)
@@ -471,10 +476,15 @@ class DeclaredStreams:
 
     def receipt(self, stream: DeclaredStream, period: str) -> int:
         """Return the receipt of the release of a period, or of the ``latest`` that was made."""
-        made = [release for release in self.periods(stream) if release.state == "made"]
-        for release in reversed(made):
-            if period in {"latest", release.period} and release.receipt is not None:
-                return release.receipt
+        if period == "latest":
+            made = [release.receipt for release in self.periods(stream) if release.state == "made"]
+            if made and made[-1] is not None:
+                return made[-1]
+        elif stream.declaration.schedule.number(period) is not None:
+            entry = self._chain.store.reservation("", _request_of(stream.name, period))
+            outcome = None if entry is None else self._chain.store.outcome(entry.number)
+            if entry is not None and outcome is not None and outcome.kind != "failed":
+                return entry.number
         raise UnknownStreamError(f"{stream.name}/{period}")
 
 

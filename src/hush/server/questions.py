@@ -131,9 +131,10 @@ class QuestionQueue:
 
     def cancel(self, person: str, request: str) -> bool:
         """Mark a question as cancelled; return whether there is one with an outcome that is not decided."""
-        # The outcome of a closed ticket is decided: a cancel comes too late, and must not be confirmed.
-        mark = "UPDATE hush_tickets SET cancelled = ? WHERE person = ? AND request = ? AND cancelled <> ?"
-        return bool(self._storage.change(mark, _CANCELLED, person, request, _CLOSED))
+        with self._storage.changing():
+            # The outcome of a closed ticket is decided: a cancel comes too late, and must not be confirmed.
+            mark = "UPDATE hush_tickets SET cancelled = ? WHERE person = ? AND request = ? AND cancelled <> ?"
+            return bool(self._storage.change(mark, _CANCELLED, person, request, _CLOSED))
 
     def cancelled(self) -> set[int]:
         """Return the cancelled tickets of this process."""
@@ -142,10 +143,12 @@ class QuestionQueue:
 
     def close_ticket(self, ticket: int) -> bool:
         """Accept no cancel for a question any more, because it leaves now; False if one came before."""
-        # One statement compares and marks, so no cancel can come in between.
-        close = "UPDATE hush_tickets SET cancelled = ? WHERE id = ? AND cancelled <> ?"
-        self._storage.change(close, _CLOSED, ticket, _CANCELLED)
-        return ticket not in self.cancelled()
+        with self._storage.changing():
+            # Read and marked in one transaction: no cancel can come in between.
+            if self._storage.rows("SELECT 1 FROM hush_tickets WHERE id = ? AND cancelled = ?", ticket, _CANCELLED):
+                return False
+            self._storage.change("UPDATE hush_tickets SET cancelled = ? WHERE id = ?", _CLOSED, ticket)
+            return True
 
     def positions(self, person: str) -> list[dict[str, Any]]:
         """Return the positions of a person's questions, for how long each, and how many wait before it.

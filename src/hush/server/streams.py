@@ -23,7 +23,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hush.core import HushError
+from hush.core import HushError, InvalidValueError
 from hush.curator.answer import Answer
 from hush.curator.curator import Curator
 from hush.curator.declared_streams import (
@@ -39,10 +39,10 @@ from hush.curator.streams import StreamRelease, own_views
 from hush.engines.errors import EngineError
 from hush.ledger import Actor, Role
 from hush.ledger.entries import now
-from hush.ledger.streams import StreamDeclaration, StreamPeriod
+from hush.ledger.streams import Schedule, StreamDeclaration, StreamPeriod
 from hush.policy.file import Policy
 from hush.policy.ledger import streams_of
-from hush.policy.streams import declared as stated
+from hush.policy.streams import unknown_reader
 from hush.server import schemas
 from hush.server.api import ANSWERS, FORMS, chosen_form, written
 from hush.server.errors import NoPolicyError, SignInError, UnknownPlaceError
@@ -212,9 +212,16 @@ async def stopped(visit: Visit, name: str, reason: str) -> None:
 
 def _declaration(policy: Policy, terms: Mapping[str, Any]) -> StreamDeclaration:
     """Return the declaration in the fields of a form or a body."""
-    late = "make" if terms["late"] else "skip"
-    words = {**terms, "sql": terms["question"], "late": late}
-    return stated(terms["name"], words, list(policy.data), policy.analysts)
+    names, readers = list(policy.data), terms["readers"]
+    data = terms.get("data") or (names[0] if len(names) == 1 else "")
+    if data not in names:
+        raise UnknownPlaceError(f"Say which data set it is about: one of {', '.join(names)}.")
+    if (stranger := unknown_reader(readers, data, policy.analysts)) is not None:
+        raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {data}, or analysts, or public")
+    schedule = Schedule(first=terms["first"], every=terms["every"], slots=terms["releases"])
+    plain = {name: terms[name] for name in terms.keys() - {"data", "first", "every", "releases", "readers"}}
+    readers = readers if isinstance(readers, str) else tuple(readers)
+    return StreamDeclaration(data=data, schedule=schedule, readers=readers, **plain)
 
 
 @ROUTES.api("POST /streams/declared/explain", OWNER, "DeclarationExplained", schemas.DeclarationBody)

@@ -16,8 +16,9 @@ import pytest
 from hush.core import HushError, InvalidValueError
 from hush.ledger import Actor, Ledger, Role
 from hush.server import monitoring
-from hush.server.auth.people import ABSOLUTE, IDLE, LINK, People, Person, acting, hashed
+from hush.server.auth.people import ABSOLUTE, IDLE, LINK, People, Person, _copy, acting, hashed
 from hush.server.errors import PeopleError, StorageError
+from hush.storage import ConflictError
 
 WORD = "correct horse battery"
 
@@ -331,3 +332,16 @@ def test_a_connection_that_broke_is_made_anew(
     with pytest.raises(StorageError) as refusal:
         People("postgresql://user:secret@127.0.0.1:1/hush")
     assert "secret" not in f"{refusal.value} {caplog.text}"
+
+
+def test_a_copy_with_anothers_identity_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with closing(People(tmp_path / "source")) as source, closing(People(tmp_path / "target")) as target:
+        for people, name in ((source, "bob"), (target, "carol")):
+            people.add(name, roles=[Role.ANALYST])
+            row = "https://id", "subject", name, 9e9
+            people.storage.change(
+                "INSERT INTO hush_identities (issuer, subject, person, until) VALUES (?, ?, ?, ?)", *row
+            )
+        with pytest.raises(ConflictError), target.storage.changing():
+            _copy(source.storage, target.storage)
+        assert list(target.names()) == ["carol"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import time
+import weakref
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -23,7 +25,7 @@ from hush.ledger import Actor, LedgerError
 from hush.ledger.errors import LedgerFullError
 from hush.ledger.streams import DeclaredStreams, Schedule, StreamDeclaration, UnknownStreamError
 from hush.policy.file import Policy
-from hush.policy.ledger import make_ledger
+from hush.policy.ledger import make_ledger, open_ledger
 from hush.query.errors import QuestionError
 
 TEXT = """
@@ -265,3 +267,15 @@ def test_a_quota_stops_releases_before_the_charge(publisher: Publisher) -> None:
     ((name, refusal),) = run_due(publisher, clock=SECOND)
     assert (name, type(refusal)) == ("weekly", LedgerFullError)
     assert publisher.streams.find("weekly").aside.next == 0
+
+
+def test_the_table_of_all_releases_keeps_no_ledger(publisher: Publisher, clinic: Path) -> None:
+    publisher.declare(asked(), actor=POLICY)
+    run_due(publisher, clock=SECOND)
+    ledger = open_ledger(Policy.read(clinic))
+    declared_release(ledger, "weekly", "all", None, None)
+    ledger.close()
+    closed = weakref.ref(ledger)
+    del ledger
+    gc.collect()
+    assert closed() is None

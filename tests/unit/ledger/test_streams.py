@@ -25,7 +25,7 @@ from hush.ledger import Actor, Ledger, LedgerDamagedError, LedgerError, NotAllow
 from hush.ledger.entries import Entry
 from hush.ledger.rules import check
 from hush.ledger.state import LedgerState
-from hush.ledger.streams import DeclaredStream, Schedule, StreamDeclaration, UnknownStreamError
+from hush.ledger.streams import DeclaredStream, DeclaredStreams, Schedule, StreamDeclaration, UnknownStreamError
 
 OWNER, ALICE = Actor.owner("owner"), Actor.analyst("alice")
 CASES = min(int(os.environ.get("HUSH_CASES", "25")), 1000)
@@ -417,3 +417,13 @@ def test_mistakes_in_a_schedule_are_named(words: dict[str, object], parameter: s
     with pytest.raises(InvalidValueError) as error:
         Schedule(**{**right, **words})  # type: ignore[arg-type]
     assert error.value.parameter == parameter
+
+
+def test_a_dated_release_is_found_without_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = made()
+    plan = declared(ledger, question())
+    reserved = ledger.streams.reserve("weekly", clock=day(5))
+    assert reserved is not None
+    ledger.answered(reserved[0], b"noisy")
+    monkeypatch.setattr(DeclaredStreams, "periods", lambda *_: pytest.fail("all periods were built"))
+    assert ledger.streams.receipt(plan, "2026-01-05") == reserved[0].number

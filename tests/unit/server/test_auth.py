@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from hush.core import HushError
 from hush.server import app
 from hush.server.auth.people import People
+from hush.server.routes import Visit
 from hush.server.settings import ServiceSettings
 
 WORD = "correct horse battery"
@@ -233,3 +235,19 @@ def test_a_token_ends_nothing_that_is_for_more_than_itself(browser: TestClient, 
     assert people.sessions("olga")
     assert browser.delete(f"/api/v1/tokens/{like.id}", headers=reading).status_code == 204
     assert browser.delete("/api/v1/tokens/none", headers=reading).status_code == 404
+
+
+def test_signing_in_opens_neither_policy_nor_ledger_and_shows_nobodys_budgets(
+    browser: TestClient, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise HushError("The ledger cannot be opened.")
+
+    sign_in(browser, people)
+    monkeypatch.setattr(Visit, "with_curator", refuse)
+    used = people.make_link("alice")
+    people.use_link(used)
+    pages = [browser.get("/sign-in"), browser.get(f"/welcome/{people.make_link('alice')}")]
+    pages += [browser.post("/sign-in", data={"name": "alice", "password": "wrong"}), browser.post(f"/welcome/{used}")]
+    assert [page.status_code for page in pages] == [200, 200, 401, 401]
+    assert not any("Sign out" in page.text or "budgets" in page.text for page in pages)

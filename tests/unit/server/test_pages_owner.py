@@ -219,3 +219,8 @@ def test_what_no_form_of_ours_sends_is_refused_clearly(
     assert refused.status_code == 422
     assert told in refused.text
     assert str(folder) not in refused.text
+
+
+def test_a_word_may_be_called_as_a_parameter(tmp_path: Path) -> None:
+    with pytest.raises(HushError):
+        read_columns(str(tmp_path / "hush.toml"), "members.csv", name="x", policy="y")

@@ -10,7 +10,8 @@ import pytest
 
 from hush.curator.opening import open_policy
 from hush.server.auth.people import People
-from hush.server.pages.tables import CONDITIONS, MEASURES, sql
+from hush.server.pages.ask import before
+from hush.server.pages.tables import CONDITIONS, MEASURES, sql, summable
 
 VALUES = {"age": "30", "city": "Oslo", "street": "it's here", "day": "2025-03-01"}
 
@@ -56,3 +57,19 @@ def test_a_place_that_is_none_is_left_out(place: str) -> None:
     asked = sql(table, {"by": "0", "where": "0", "how": "is", "value": "'; --"})
     key = '"x"" FROM y --"'
     assert asked == f"SELECT {key}, COUNT(*) AS n\nFROM \"a\"\"b\"\nWHERE {key} = '''; --'\nGROUP BY {key}"
+
+
+def test_only_numbers_with_limits_are_offered_for_sums() -> None:
+    columns = [{"name": "id", "type": "integer"}, {"name": "age", "type": "integer", "lower": 0}]
+    columns += [{"name": "cost", "type": "decimal", "lower": None}, {"name": "day", "type": "date", "lower": 0}]
+    assert summable({"columns": columns}) == [(1, "age")]
+
+
+def test_only_errors_of_counts_are_told_as_parts_of_the_rows(clinic) -> None:
+    count = "SELECT COUNT(*) AS n FROM visits"
+    composed = "SELECT MAX(n) AS m FROM (SELECT city, COUNT(*) AS n FROM visits GROUP BY city) s"
+    with open_policy(clinic, analyst="alice") as curator:
+        counts = [
+            output["counts"] for sql in (count, composed) for output in before(curator, sql, "", "1", 2000)["outputs"]
+        ]
+    assert counts == [True, False]

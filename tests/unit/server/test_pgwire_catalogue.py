@@ -82,3 +82,12 @@ def test_texts_gathered_from_rows_are_cut():
                 f"SELECT length(t) FROM (SELECT {call} AS t FROM generate_series(1, 9999) s(x)) u"
             )
             assert length == 1000
+
+
+def test_what_format_is_given_is_rewritten_too():
+    with contextlib.closing(SystemCatalogue([])) as catalogue:
+        assert catalogue.run("SELECT format('<%s>', json_build_object('a', 1))")[1] == [("<>",)]
+        assert catalogue.run("SELECT format('%I', format('%s', 'a b'))")[1] == [('"a b"',)]
+    sql = rewritten(labelled(parsed("SELECT format('%s %s', current_date, current_timestamp)"))).sql("duckdb")
+    assert "CURRENT_DATE" not in sql
+    assert "CURRENT_TIMESTAMP" not in sql

@@ -461,3 +461,13 @@ def test_a_full_disk_and_a_quota_refuse_before_the_charge(
         assert asked(browser, fresh=True) == (200, "")
     with pytest.raises(InvalidValueError, match="quota"):
         replace(settings, quota="much")
+
+
+def test_what_decides_by_its_result_is_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(":memory:", SCHEMA, durable=False)
+    begun, begin = [], storage.begin
+    monkeypatch.setattr(storage, "begin", lambda: begun.append(begin()))
+    tickets = QuestionQueue(storage)
+    tickets.cancel("alice", "q")
+    tickets.close_ticket(1)
+    assert len(begun) == 2

@@ -297,3 +297,15 @@ def test_periods_of_ten_years_are_released_one_part_for_each_request(
         with pytest.raises(HushError):  # the request id has another stream
             alice.stream.create(sql, name="other", horizon="60 days", epsilon="2", request="mine")
         assert len(alice.history()) == 1
+
+
+def test_a_declaration_over_the_api_is_taken_as_it_is(browser, olga) -> None:
+    for address in ("/api/v1/streams/declared/explain", "/api/v1/streams/declared"):
+        told = browser.post(address, json={**WEEKLY, "data": "nowhere"}, headers=olga)
+        assert told.status_code == 404
+        assert "Say which data set it is about" in told.json()["detail"]
+    unread = browser.post("/api/v1/streams/declared/explain", json={**WEEKLY, "readers": []}, headers=olga)
+    assert unread.status_code == 200
+    blanks = f" {WEEKLY['question']}\n"
+    made = browser.post("/api/v1/streams/declared", json={**WEEKLY, "question": blanks}, headers=olga)
+    assert made.json()["question"] == blanks

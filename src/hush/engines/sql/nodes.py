@@ -404,6 +404,8 @@ CALLS = dict.fromkeys(_PLAIN, OPERATION) | {
     "date_diff": 80, "date_trunc": 80, "year": 30, "quarter": 30, "month": 30, "day": 30, "dayofweek": 30, "hour": 30,
     "week": 60, "dayofyear": 30, "minute": 30, "second": 30, "try_strptime": 800, "strftime": 800,
     "to_months": 60, "to_days": 30, "to_microseconds": 30, "epoch_us": 10, "epoch_days": 80 + OPERATION,
+    "stored_text": OPERATION, "stored_instant": OPERATION, "stored_decimal": OPERATION, "stored_numeric": OPERATION,
+    "stored_digits": OPERATION,
 }  # fmt: skip
 """Nanoseconds for a function, without its characters of text; one that is not here costs as much as the dearest."""
 _DEAREST = max(CALLS.values())

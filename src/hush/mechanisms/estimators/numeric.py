@@ -71,7 +71,7 @@ from hush.mechanisms.estimators.base import (
 )
 from hush.mechanisms.estimators.ordered import propose_median
 from hush.mechanisms.gaussian import Gaussian
-from hush.mechanisms.grouped import GroupedLaplace, sum_error
+from hush.mechanisms.grouped import GroupedLaplace
 from hush.mechanisms.grouped.base import integer_array
 from hush.mechanisms.laplace import Laplace
 from hush.sensitivity.statistics import as_matrix, global_sensitivity, read_bounds
@@ -283,8 +283,8 @@ def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float
     """Return an estimate of scale(B/(A+B)), with an interval by Fieller that includes ``moved``, the rounding of rows.
 
     With A = a - X and B = b - Y the share p has (1-p)b - pa = (1-p)Y - pX, so p is plausible where |b - p(a+b)| is at
-    most the half-width of that noise (Fieller). It is at most e, which neither |X| nor |Y| exceeds, and changes by at
-    most 2e from one p to another, so that for larger a+b the plausible p are an interval.
+    most the half-width of that noise (Fieller): `_lowest`. It is at most e = the larger of |X| and |Y|, and changes by
+    at most 2e from one p to another, so that for larger a+b the plausible p are an interval.
     """
 
     def share(first: float, second: float) -> float:
@@ -294,22 +294,48 @@ def _share(a: int, b: int, noise: GroupedLaplace, scale: Callable[[float], float
     value = scale(share(a, b))
 
     def half_width(confidence: Fraction) -> float:
+        scale_, beta = float(noise.scale), float(1 - confidence)
         e = noise.error(1 - (1 - confidence) / 2)
-        ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (lowest(a, b, e, confidence), 1 - lowest(b, a, e, confidence))
+        ends = (0.0, 1.0) if a + b <= 2 * (e + 1) else (_lowest(a, b, scale_, beta), 1 - _lowest(b, a, scale_, beta))
         return max(abs(scale(end) - value) for end in ends) + moved
 
-    def lowest(a: int, b: int, e: int, confidence: Fraction) -> float:
-        """Return the least plausible p, by p ← (b - t(p))/(a+b) for the half-width t of the noise, which is at most e.
-
-        Steps from below stay below where t falls, and change sides where it rises: the lesser of the last two is safe.
-        """
-        p = before = min(max((b - e) / (a + b), 0.0), 1.0)
-        for _ in range(4):
-            width = sum_error([(Fraction(1 - p), noise), (Fraction(p), noise)], confidence)
-            p, before = min(max((b - float(width)) / (a + b), 0.0), 1.0), p
-        return min(p, before)
-
     return estimated(noise, value, "laplace", half_width)
+
+
+def _lowest(a: int, b: int, scale: float, beta: float) -> float:
+    """Return the least p with b - p(a+b) ≤ t, where |(1-p)Y - pX| exceeds t with probability at most ``beta``."""
+
+    def outside(p: float) -> bool:
+        return mixed_tail(1 - p, p, scale, b - p * (a + b)) < beta * (1 - 1e-9)
+
+    if not outside(0.0) or outside(1.0):
+        return 0.0 if not outside(0.0) else 1.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-9:  # the lower end is returned: an interval that is too wide is the safe side
+        middle = (low + high) / 2
+        low, high = (middle, high) if outside(middle) else (low, middle)
+    return low
+
+
+def mixed_tail(u: float, v: float, scale: float, t: float) -> float:
+    """Return an upper bound of P[|uX + vY| > t] for two discrete Laplace noises X, Y.
+
+    For continuous ones with p = u·scale > q = v·scale it is (p² e^(-t/p) - q² e^(-t/q))/(p² - q²), and
+    (1 + t/2p) e^(-t/p) for p = q. A discrete one is more peaked than a continuous one rounded, since
+    P[|X| > k] = 2r^(k+1)/(1+r) is at most r^(k+1/2), and symmetric unimodal sums keep that order (Birnbaum 1948):
+    rounding takes (u+v)/2 of t.
+
+    >>> round(mixed_tail(1, 0, 10.0, 30.457), 5), round(mixed_tail(1, 1, 10.0, 42.13), 4), mixed_tail(1, 1, 10.0, 1)
+    (0.05, 0.05, 1.0)
+    """
+    t -= (u + v) / 2
+    if t <= 0:
+        return 1.0
+    p, q = scale * max(u, v), scale * min(u, v)
+    if p - q < 1e-4 * p:
+        return (1 + t / (2 * p)) * math.exp(-t / p)
+    smaller = q * q * math.exp(-t / q) if q else 0.0
+    return (p * p * math.exp(-t / p) - smaller) / (p * p - q * q)
 
 
 def mean(

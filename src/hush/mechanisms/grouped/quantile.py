@@ -323,12 +323,14 @@ def draw_tuples(group: Integers, kinds: Sequence[TupleKind], rate: Fraction) -> 
     runs = np.outer(np.bincount(group), rows).ravel()  # of each place: a group and a kind
     sides = np.arange(max(rows))[:, None]
     own = np.repeat(np.concatenate([np.arange(count) for count in rows]), len(group))[order] == sides
-    # The points of each side, in the order of all runs. A place that lacks a side has as many points of it as its
-    # tuples count, as if they came before: nobody's.
+    # How many points of each side come up to each run, in the order of all runs, and before each place.
     upto = np.cumsum(np.where(own, run_sizes, 0), axis=1)
-    start = np.roll(upto[:, np.cumsum(runs) - 1], 1, axis=1)
-    start[:, 0] = 0
-    start = start - np.tile(np.where(sides < rows, 0, [kind.times for kind in kinds]), len(runs) // len(kinds))
+    before = np.roll(upto[:, np.cumsum(runs) - 1], 1, axis=1)
+    before[:, 0] = 0
+    # A place that lacks a side has `times` points of it before it, nobody's: so the number of tuples that a point is in
+    # follows from its kind, and not from the data.
+    lacking = np.where(sides < rows, 0, [kind.times for kind in kinds])
+    start = before - np.tile(lacking, len(runs) // len(kinds))
     sizes = np.where(own, run_sizes, upto - np.repeat(start, runs, axis=1))  # of each side in each run's box
     of_group = runs.reshape(-1, len(kinds)).sum(axis=1)
     boxes = select_each(-distance[order], rate, weights=sizes[0], times=[*sizes[1:]], sizes=of_group)

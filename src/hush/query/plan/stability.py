@@ -255,7 +255,7 @@ def one_row_per_unit(relation: Relation, *, owned: bool, by: frozenset[str] = fr
     match relation:
         case Scan():
             return not owned and not relation.public
-        case Filter():
+        case Filter():  # numbers say something of private rows alone: of public ones `most_by_number` says nothing
             return most_by_number(relation, by) == 1 or one_row(relation.source)
         case Project():
             below = {value.name for name, value in relation.columns if name in by and isinstance(value, Column)}

@@ -194,9 +194,10 @@ class OpenIdProvider:
         flow = {"nonce": nonce, "verifier": verifier, "browser": hashed(browser).hex(), "issuer": self.settings.issuer}
         flow["link"] = hashed(link).hex() if link else ""
         now = time.time()
-        shared.change("DELETE FROM hush_flows WHERE until < ?", now)
-        into = "INSERT INTO hush_flows VALUES (?, ?, ?)"
-        shared.change(into, hashed(state).hex(), json.dumps(flow), now + sessions.FLOW.seconds)
+        row = hashed(state).hex(), json.dumps(flow), now + sessions.FLOW.seconds
+        with shared.changing():  # alone, a statement is run twice where the connection breaks
+            shared.change("DELETE FROM hush_flows WHERE until < ?", now)
+            shared.change("INSERT INTO hush_flows VALUES (?, ?, ?)", *row)
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urllib.parse.urlencode(parameters)}", browser
 
     def sign_in(self, shared: Storage, people: People, query: Mapping[str, str], browser: str) -> Person:
@@ -204,7 +205,8 @@ class OpenIdProvider:
         # Read and deleted in one statement: a state is valid once, on all workers together, and used up even if a later
         # check fails.
         ended = "DELETE FROM hush_flows WHERE key = ? RETURNING content, until"
-        flows = shared.rows(ended, hashed(query.get("state", "")).hex())
+        with shared.changing():
+            flows = shared.rows(ended, hashed(query.get("state", "")).hex())
         if not flows or flows[0][1] <= time.time():
             raise _refused("the state is not known, was used before, or is too old")
         flow = json.loads(flows[0][0])

@@ -80,8 +80,17 @@ _TABLES = {
 _ADDED = (("hush_identities", "until", "{real} NOT NULL DEFAULT 0"), ("hush_people", "factor", "TEXT"))
 """Columns of later versions. ``until`` is the moment up to which a provider's sign-in holds. It is 0 for people whom an
 earlier version bound by name, without an invitation: they are invited anew, and their tokens wait for that."""
-_COPIED = ("hush_people", "hush_tokens", "hush_identities", "hush_dashboards", "hush_outbox")
-"""The tables in a backup. Sessions and links are left out: an ended one must not become valid again."""
+_COPIED = {
+    "hush_people": ("name", "roles", "password", "created", "factor"),
+    "hush_tokens": ("hash", "id", "person", "label", "scopes", "created", "expires", "maker"),
+    "hush_identities": ("person", "issuer", "subject", "until"),
+    "hush_dashboards": ("id", "person", "content"),
+    "hush_outbox": ("id", "content"),
+}
+"""The tables and columns in a backup, the key first by which the target may have a row already.
+
+Sessions and links are left out: an ended one must not become valid again.
+"""
 _CURRENT = "NOT EXISTS (SELECT 1 FROM hush_identities i WHERE i.person = p.name AND i.until <= ?)"
 """The SQL condition that a person, if bound to a provider's subject, has signed in there recently enough."""
 _ACTING: ContextVar[tuple[str, str]] = ContextVar("acting", default=("", ""))
@@ -732,10 +741,9 @@ def _prepare(storage: Storage) -> None:
 
 def _copy(source: Storage, target: Storage) -> None:
     """Copy the tables of a backup, inside transactions of both stores; rows that the target has are kept."""
-    for table in _COPIED:
-        names = sorted(target.columns(table))
+    for table, names in _COPIED.items():
         for row in source.rows(f"SELECT {', '.join(names)} FROM {table}"):  # noqa: S608 - ours
-            _insert(target, table, "ON CONFLICT DO NOTHING", **dict(zip(names, row, strict=True)))
+            _insert(target, table, f"ON CONFLICT ({names[0]}) DO NOTHING", **dict(zip(names, row, strict=True)))
 
 
 def _insert(storage: Storage, table: str, clause: str = "", /, **row: Any) -> None:

@@ -25,7 +25,7 @@ ROUTES = Routes()
 async def sign_in_page(visit: Visit, message: str = "") -> Response:
     """Show the form, with the reason of a failure."""
     oidc = visit.service.oidc is not None
-    return await show(visit, "sign_in.html", 401 if message else 200, message=message, oidc=oidc)
+    return await show(visit, "sign_in.html", 401 if message else 200, places=False, message=message, oidc=oidc)
 
 
 @ROUTES.page("POST /sign-in", ANYBODY)
@@ -80,7 +80,7 @@ async def sign_in_elsewhere(visit: Visit, link: str = "") -> Response:
     _count_attempt(visit, Rate.SIGN_INS_OF_AN_ADDRESS, visit.address)
     provider_url, browser = await asyncio.to_thread(visit.service.oidc.begin, visit.service.shared, link)
     if link:  # a form must not lead to another site, so says the content security policy: people click once more
-        response = await show(visit, "welcome.html", message="", oidc=True, place=provider_url)
+        response = await show(visit, "welcome.html", places=False, message="", oidc=True, place=provider_url)
     else:
         response = RedirectResponse(provider_url, 303)
     return sessions.FLOW.set(response, browser, visit.settings)
@@ -107,7 +107,7 @@ async def back_from_elsewhere(visit: Visit) -> Response:
 @ROUTES.page("GET /welcome/{secret}", ANYBODY)
 async def welcome_page(visit: Visit) -> Response:
     """Show a button: opening a link must not use it up, as programs that look ahead open links."""
-    return await show(visit, "welcome.html", message="", oidc=visit.service.oidc is not None, place="")
+    return await show(visit, "welcome.html", places=False, message="", oidc=visit.service.oidc is not None, place="")
 
 
 @ROUTES.page("POST /welcome/{secret}", ANYBODY)
@@ -121,7 +121,7 @@ async def welcome(visit: Visit) -> Response:
     if person is None:
         visit.note_failure("link", "")
         message = "This link was used before, or is too old. Ask the owner for another one."
-        return await show(visit, "welcome.html", 401, message=message, oidc=False, place="")
+        return await show(visit, "welcome.html", 401, places=False, message=message, oidc=False, place="")
     return _begin(visit, person)
 
 

@@ -41,7 +41,7 @@ from hush.report.pictures import label
 from hush.server.api import number_of
 from hush.server.pages.answers import both, shown
 from hush.server.pages.layout import data_set_named, rounded, show
-from hush.server.pages.tables import CONDITIONS, MEASURES
+from hush.server.pages.tables import CONDITIONS, MEASURES, summable
 from hush.server.rate_limits import Rate
 from hush.server.routes import ANALYST, Routes, Visit
 from hush.utility import posterior
@@ -93,6 +93,7 @@ async def ask_page(visit: Visit, *, error: HushError | None = None, tried: Answe
         examples=[*examples[1:], *examples[:1]],  # the plain count, which shows least, comes last
         tables=tables,
         measures=MEASURES,
+        summable=summable,
         conditions=CONDITIONS,
         answer=None if tried is None else shown(tried),
         ask_first="" if ask_first is None else figure(ask_first, exact=True),
@@ -211,9 +212,10 @@ def _outputs(explained: Sequence[Explanation], rows: int) -> list[dict[str, Any]
     """
     tables = [{**told.errors(), **told.errors_if_settled()} for told in explained]
     times = [told.errors_times_rows() for told in explained]
-    outputs, kinds = [], {name: kind for name, kind, _ in explained[0].columns()}
+    first, outputs = explained[0], []
+    kinds = dict(first.plan.question.outputs) if isinstance(first.plan, Plan) else {}
     for name in tables[0]:
-        average, counts = name in times[0], kinds[name] is Kind.INTEGER
+        average, counts = name in times[0], name in kinds and kinds[name].type.kind is Kind.INTEGER
         errors = [bounds[name] / rows for bounds in times] if average else [table[name] for table in tables]
         words, parts = [], []
         for error in errors:

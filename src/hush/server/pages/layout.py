@@ -130,10 +130,14 @@ async def show(
     *,
     error: HushError | None = None,
     data: str = "",
+    places: bool = True,
     **values: Any,
 ) -> Response:
-    """Return a page with its head; a refusal is shown on it, and gives the status unless there is another one."""
-    who = visit.who
+    """Return a page with its head; a refusal is shown on it, and gives the status unless there is another one.
+
+    Without ``places`` the head is that for nobody, whoever it is, and neither policy nor ledger is opened.
+    """
+    who = visit.who if places else NOBODY
     bars: list[dict[str, Any]] = []
     data_sets: list[str] = []
 

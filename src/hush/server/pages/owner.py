@@ -53,7 +53,7 @@ def files_beside(policy: str) -> list[str]:
     return table_files(Path(policy).resolve().parent)
 
 
-def read_columns(policy: str, name: str, **words: str) -> list[NewTable]:
+def read_columns(policy: str, name: str, /, **words: str) -> list[NewTable]:
     """Return the tables of a file beside a policy; ``words`` say how it is written, as far as the owner did."""
     if name not in files_beside(policy):
         raise InvalidValueError("file", got=name, allowed="one of the files beside the policy")

@@ -85,6 +85,16 @@ async def home(visit: Visit) -> Response:
 # questions that are clicked together
 
 
+def summable(table: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the places and names of the columns that can be summed: numbers within declared limits."""
+    columns = enumerate(table["columns"])
+    return [
+        (place, column["name"])
+        for place, column in columns
+        if column["type"] in NUMBERS and column.get("lower") is not None
+    ]
+
+
 def sql(table: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
     """Return the chosen question as SQL; empty fields of the form add no clause."""
     of, by, where = (_column(table, chosen.get(field, "")) for field in ("of", "by", "where"))

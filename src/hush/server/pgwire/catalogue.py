@@ -166,14 +166,14 @@ def rewritten(tree: exp.Expression) -> exp.Expression:
         definition.args["alias"].set("this", exp.to_identifier(names[id(definition)]))
     moment = dt.datetime.now(dt.UTC).replace(tzinfo=None)  # the engine's own has a zone, which needs another package
     for call in list(tree.find_all(exp.Func)):
-        name = _function_name(call)
-        if name == "format":
-            call.replace(_formatted(call))
-        elif name in _NOTHING:
+        if _function_name(call) in _NOTHING:
             call.replace(exp.cast(exp.Null(), "VARCHAR"))
         elif isinstance(call, exp.CurrentTimestamp | exp.CurrentDate):
             kind = "TIMESTAMP" if isinstance(call, exp.CurrentTimestamp) else "DATE"
             call.replace(exp.cast(exp.Literal.string(str(moment)), kind))
+    for call in reversed(list(tree.find_all(exp.Func))):  # inner ones first: FORMAT becomes a copy of its arguments
+        if _function_name(call) == "format":
+            call.replace(_formatted(call))
     for column in list(tree.find_all(exp.Column)):
         column.set("db", None)  # the tables have no schemas here
         column.set("catalog", None)
