@@ -97,3 +97,20 @@ def test_ctrl_c_prints_the_report_so_far(library: Path) -> None:
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "stopped by hand" in out
+
+
+@pytest.mark.parametrize("option", ["--replay", "--one-run"])
+def test_a_file_of_a_function_must_be_there(library: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (library / "missing").mkdir()
+    (library / "missing" / "__init__.py").write_text("open('imported', 'w')", "utf-8")
+    assert run(["audit", option, "missing.py", "--epsilon", "1"]) == 2
+    assert "must be a Python file. Got 'missing.py'" in " ".join(capsys.readouterr().err.split())
+    assert not (library / "imported").exists()
+
+
+@pytest.mark.parametrize("target", ["script.py", "script.py:release"])
+def test_a_file_is_no_target_and_is_not_run(library: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (library / "script.py").write_text("open('imported', 'w')", "utf-8")
+    assert run(["audit", target, "--epsilon", "1"]) == 2
+    assert "module:function" in capsys.readouterr().err
+    assert not (library / "imported").exists()

@@ -168,3 +168,22 @@ def test_every_command_has_help(hush, command):
     status, out, _ = hush("ledger", command, "--help")
     assert status == 0
     assert "--ledger" in out
+
+
+def test_an_empty_place_is_not_the_usual_ledger(ready):
+    assert ready("ledger", "acts")[0] == 0
+    assert ready("ledger", "acts", "--ledger", "")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("serve", ("X-Forwarded", "127.0.0.1:PORT/metrics", "under which the service is addressed")),
+        ("ledger open", ("the old budget is not",)),
+        ("bounds", ("to the analyst under whose name it is asked",)),
+        ("check", ("Exact numbers", "too few or too many fields")),
+    ],
+)
+def test_help_says_what_an_option_means(hush, command, words):
+    text = " ".join(hush(*command.split(), "--help")[1].replace("│", " ").split())
+    assert [word for word in words if word not in text] == []

@@ -96,7 +96,7 @@ def audit(
 
         with working("running once", quiet=as_json):
             single = one_run(
-                _loaded(once, "train"), canaries=canaries, epsilon=epsilon, delta=delta, level=level,
+                _from_file(once, "train"), canaries=canaries, epsilon=epsilon, delta=delta, level=level,
                 independent=independent,
             )  # fmt: skip
         return _tell(single, as_json=as_json)
@@ -109,13 +109,13 @@ def audit(
         from hush.audit.grey_box import replay
 
         with working("replaying", quiet=as_json):
-            found = replay(_loaded(replayed, "release"), **claim)
+            found = replay(_from_file(replayed, "release"), **claim)
         return _tell(found, as_json=as_json)
     with working("auditing", quiet=as_json) as told, TemporaryDirectory(prefix="hush-audit-") as folder:
         if command is not None:
             function = program(_words(command), Path(folder, "rows.csv"), limit=float(limit))
         else:
-            function = _loaded(target or "")
+            function = _function(target or "")
         report = look_for_violations(
             function, **claim, seconds=seconds, limit=limit, level=level, timing=timing, progress=told
         )
@@ -152,17 +152,30 @@ def _many(audits: dict[str, Any], notes: dict[str, str], options: dict[str, Any]
     return sum(bool(report["violation"]) for report in reports)
 
 
-def _loaded(place: str, name: str = "") -> Any:
-    """Return a function: FILE[:NAME] of a Python file, or MODULE:FUNCTION, also from the working directory."""
+def _from_file(place: str, name: str) -> Any:
+    """Return a function of a Python file, FILE or FILE:NAME."""
     path, _, given = place.partition(":")
-    allowed = f"a function such as mylib:noisy_mean, or a Python file with a function {given or name}"
-    sys.path[:0] = [str(Path(path).resolve().parent), str(Path.cwd())]
-    try:
-        function = run_path(path).get(given or name) if Path(path).is_file() else resolve_name(place)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidValueError("TARGET", got=place, allowed=allowed, hint=f"{error}.") from None
+    if not Path(path).is_file():
+        raise InvalidValueError("FILE", got=path, allowed="a Python file")
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    function = run_path(path).get(given or name)
     if not callable(function):
-        raise InvalidValueError("TARGET", got=place, allowed=allowed)
+        raise InvalidValueError("FILE", got=place, allowed=f"a file with a function {given or name}")
+    return function
+
+
+def _function(target: str) -> Any:
+    """Import module:function, also from the working directory."""
+    if Path(target.partition(":")[0]).is_file():  # the import of x.py would run x, and find no py in it
+        raise InvalidValueError("TARGET", got=target, allowed="module:function, without .py")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = resolve_name(target)
+    except (ImportError, AttributeError, ValueError) as error:
+        allowed = "a function that can be imported, such as mylib:noisy_mean"
+        raise InvalidValueError("TARGET", got=target, allowed=allowed, hint=f"{error}.") from None
+    if not callable(function):
+        raise InvalidValueError("TARGET", got=target, allowed="a function of rows")
     return function
 
 

@@ -20,15 +20,19 @@ engine = typer.Typer(help="What the role in a database may do.", no_args_is_help
 @spread
 def check(
     options: PolicyOptions,
-    rows: Annotated[bool, Option("--rows", help="Count what cannot be read: for the owner alone.")] = False,
+    rows: Annotated[
+        bool, Option("--rows", help="Count what cannot be read. Exact numbers, for the owner alone.")
+    ] = False,
 ) -> int:
     """Check the policy against the schemas of its files, and report every mistake at once; without one, show the tables
     as an analyst will see them. Reads no rows, spends nothing.
 
-    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them.
-    Such rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with
-    what to write instead. THESE NUMBERS ARE EXACT, so they are facts about people: they are for the owner of the rows,
-    are printed here and kept nowhere, and must not be shown to an analyst.
+    With --rows all tables are read, and it says how many rows and cells cannot be read as the policy declares them: a
+    line with too few or too many fields, a character that the encoding does not have, a cell that is no number. Such
+    rows still count, and such cells are NULL. A column of which most cells cannot be read is a mistake, told with what
+    to write instead: a format of dates, a decimal mark, an encoding, a separator. THESE NUMBERS ARE EXACT, so they are
+    facts about people: they are for the owner of the rows, are printed here and kept nowhere, and must not be shown to
+    an analyst.
 
     Examples:
 

@@ -72,7 +72,7 @@ def init(
     asking = sys.stdin.isatty() and not as_json and not no_input
     if asking:
         said = draft
-        draft = Interview().hold(lambda talk: interview(talk, said))
+        draft = Interview().hold(lambda talk: interview(talk, said, given=given))
     write_text(output, draft.to_toml(), "--output")
     lacking = [table.name for table in draft.without_unit if not table.unit]
     if as_json:

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import typer
 
 from hush.cli.output import console
-from hush.core import HushError, InvalidValueError, positive
+from hush.core import HushError, InvalidValueError, exact, positive
 from hush.core.format import visible
+from hush.core.storage import DECIMALS, ENCODINGS, text_encoding
 from hush.ledger import Budget
 from hush.ledger.entries import label
 from hush.ledger.history import counts
@@ -34,6 +35,7 @@ from hush.policy.draft import (
     PUBLIC,
     Draft,
     DraftTable,
+    checked_words,
     first_words,
     known_words,
     read_count,
@@ -118,14 +120,15 @@ class Interview:
             console().print(problem, markup=False)
 
 
-def interview(talk: Interview, draft: Draft) -> Draft:
-    """Ask for all that a draft leaves open."""
+def interview(talk: Interview, draft: Draft, *, given: Collection[str] = ()) -> Draft:
+    """Ask for all that a draft leaves open; ``given`` are the words about text files that are said already."""
     talk.say(
         "Say what you know of the subject, never what you saw in the data: analysts may read it. Nothing is proposed "
         "from rows.\n"
         "  (empty) decide later   - leave a column out          = take what is proposed\n"
         "  < go back              . leave the rest of a table   Ctrl-C write nothing\n"
     )
+    draft = replace(draft, tables=_ask_reading(talk, draft.tables, given))
     if any(table.untyped for table in draft.tables):
         question = "How do they write 31 December 2024? (empty: 2024-12-31)"
         draft = replace(draft, dates=talk.ask(question, format_like, empty=""))
@@ -137,8 +140,13 @@ def interview(talk: Interview, draft: Draft) -> Draft:
     epsilon, delta = _ask_budget(talk, draft)
     talk.say("")
     analysts = talk.ask("Who may ask? Names, with commas between (empty: alice)", _names, empty=tuple(draft.analysts))
-    question = "A budget of their own, ε for each (empty: none, they share the data's)"
-    own = talk.ask(question, lambda said: read_epsilon(said, "ε"), empty="")
+
+    def no_more(said: str) -> str:
+        if positive(said, "ε") > (exact(epsilon, "ε") if epsilon else math.inf):
+            raise InvalidValueError("ε", got=said, allowed=f"at most the data's {epsilon}")
+        return said
+
+    own = talk.ask("A budget of their own, ε for each (empty: none, they share the data's)", no_more, empty="")
     return replace(draft, epsilon=epsilon, delta=delta, analysts=analysts, own_epsilon=own)
 
 
@@ -231,13 +239,27 @@ def _ask_columns(talk: Interview, table: DraftTable, unit: str | None) -> dict[s
 def _ask_column(talk: Interview, column: str, words: dict[str, Any], *, untyped: bool) -> Mapping[str, Any] | str:
     """Ask about one column; return its declaration, or the sign that skips the column or the rest of the table."""
     kind = Kind(words["type"])
+    usual = usual_words(column, None if untyped else kind)
 
     def read(said: str) -> Mapping[str, Any] | str:
         return said if said in {_SKIP, LEAVE_OUT} else known_words(column, said, words, untyped=untyped)
 
     name = column if untyped else f"{column}: {_EXAMPLES[kind]}"
     nothing: Mapping[str, Any] | str = words
-    return talk.ask(f"  {name}", read, empty=nothing, usual=usual_words(column, None if untyped else kind))
+    answer = talk.ask(f"  {name}", read, empty=nothing, usual=usual)
+    if not isinstance(answer, Mapping):
+        return answer
+    kind = Kind(answer["type"])
+    if untyped and answer.keys() == {"type"} and answer["type"] != words["type"] and kind.ranged:  # a type, no more
+        asked: Mapping[str, Any] = dict(answer)
+        question = f"  {column}: {_EXAMPLES[kind]}"
+        answer = talk.ask(question, lambda said: known_words(column, said, asked, untyped=False), empty=asked)
+    if "lower" in answer and "upper" not in answer:
+        ends: Mapping[str, Any] = dict(answer)
+        answer = talk.ask(
+            f"  {column}: upper bound", lambda said: checked_words(column, {**ends, "upper": said}), empty=ends
+        )
+    return answer
 
 
 def _ask_budget(talk: Interview, given: Draft) -> tuple[str, str]:
@@ -282,6 +304,35 @@ def what_it_buys(epsilon: str, delta: str) -> str:
     account = Budget(epsilon=epsilon, delta=delta or 0).open()
     good, rough = (f"{float(f'{counts(account, error=error):.2g}'):,.0f}" for error in (50, 500))
     return f"about {good} counts at ±50, or {rough} at ±500"
+
+
+def _ask_reading(talk: Interview, tables: Sequence[DraftTable], given: Collection[str]) -> list[DraftTable]:
+    """Ask how text files store characters and numbers; an empty answer takes the proposals of their first lines."""
+    readings = [table.reading for table in tables if "encoding" in table.reading]  # those of CSV files
+    said: dict[str, str] = {}
+    for key, read, question in (
+        ("encoding", _encoding, "How do the text files store letters like é? (empty: {}; old Excel: windows-1252)"),
+        ("decimal", _decimal, "What stands before decimals in them, a point or a comma? (empty: {})"),
+    ):
+        # One answer is for all files, so it is asked for where the same is proposed for all.
+        if readings and key not in given and len({reading[key] for reading in readings}) == 1:
+            said[key] = talk.ask(question.format(readings[0][key]), read, empty=readings[0][key])
+    return [
+        replace(table, reading={**table.reading, **said}) if "encoding" in table.reading else table for table in tables
+    ]
+
+
+def _encoding(said: str) -> str:
+    if text_encoding(said) is None:
+        raise InvalidValueError("encoding", got=said, allowed=f"an encoding, such as {ENCODINGS}")
+    return said
+
+
+def _decimal(said: str) -> str:
+    mark = {"point": ".", "comma": ","}.get(said.casefold(), said)
+    if mark not in DECIMALS:
+        raise InvalidValueError("decimal", got=said, allowed="a point or a comma")
+    return mark
 
 
 def _names(said: str) -> tuple[str, ...]:

@@ -38,7 +38,14 @@ LostOption = Annotated[str, Option("--lost", metavar="none|all|ε[,δ]", help=_L
 @command(ledger, "open")
 def open_(
     options: LedgerOptions,
-    anew: Annotated[str, Option("--new", metavar="REASON", help="Begin anew after a loss; why is recorded.")] = "",
+    anew: Annotated[
+        str,
+        Option(
+            "--new",
+            metavar="REASON",
+            help="Begin anew although a ledger was lost; why is recorded, the old budget is not.",
+        ),
+    ] = "",
 ) -> None:
     """Make a policy's ledger, if there is none, with its budgets; and check it.
 

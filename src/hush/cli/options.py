@@ -187,8 +187,10 @@ class LedgerPlace(PolicyOptions):
         """The ledger's place: from the option, else from the policy, else hush.ledger in the policy's folder."""
         from hush.policy.ledger import ledger_of
 
+        if self.ledger is not None:
+            return self.ledger
         policy = self.policy_of_ledger()
-        return str(self.ledger or (self.policy.parent / "hush.ledger" if policy is None else ledger_of(policy)))
+        return str(self.policy.parent / "hush.ledger" if policy is None else ledger_of(policy))
 
     def opened(self) -> Ledger:
         """Open the ledger, which must be there."""

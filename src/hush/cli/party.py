@@ -132,12 +132,13 @@ def open_(
     """Write a session: the terms that all parties agree upon beforehand. Each party checks it before joining."""
     parties = {}
     for entry in party:
-        label, _, public = entry.partition("=")
+        label, separator, public = entry.partition("=")
         try:
-            parties[label] = bytes.fromhex(public or "none")
+            parties[label] = bytes.fromhex(public)
         except ValueError:
-            allowed = "NAME=PUBLIC, the key that `hush party key` printed"
-            raise InvalidValueError("--party", got=entry, allowed=allowed) from None
+            separator = ""
+        if not separator:
+            raise InvalidValueError("--party", got=entry, allowed="NAME=PUBLIC, the key that `hush party key` printed")
     session = Session(
         name=name, parties=parties, aggregator=public_key(_key(key)), dropouts=dropouts, colluding=colluding,
         length=length, sensitivity=sensitivity, epsilon=epsilon, delta=delta,

@@ -177,8 +177,9 @@ def bounds(terms: BoundingTerms, asker: AskerOptions) -> None:
     """Estimate how much of a table lies beyond its bounds, and propose others: for owners who set them.
 
     No error bar speaks of what max_rows and max_groups cut. This asks two questions with half of ε each: how many units
-    have how many rows (or groups, with --by), and which part lies beyond the bound. It is charged like any question.
-    The last line printed goes into the policy, if the notes of answers should say it.
+    have how many rows (or groups, with --by), and which part lies beyond the bound. It is charged like any question, to
+    the data set and to the analyst under whose name it is asked. The last line printed goes into the policy, if the
+    notes of answers should say it.
 
     Examples:
 

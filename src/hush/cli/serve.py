@@ -39,15 +39,21 @@ def serve(
     each: Annotated[int, Option(help="Of these, everybody's part.", min=1, max=100_000)] = 32,
     certificate: Annotated[str | None, Option("--tls-certificate", metavar="FILE", help="For https.")] = None,
     key: Annotated[str | None, Option("--tls-key", metavar="FILE", help="The certificate's key.")] = None,
-    behind_proxy: Annotated[str | None, Option(metavar="ADDRESS,…", help="TLS proxies whose headers count.")] = None,
+    behind_proxy: Annotated[
+        str | None, Option(metavar="ADDRESS,…", help="Proxies with TLS whose X-Forwarded headers are believed.")
+    ] = None,
     oidc: Annotated[Path | None, Option(metavar="FILE", help="A TOML file: sign in at its OpenID provider.")] = None,
     two_owners: Annotated[bool, Option("--two-owners", help="A second owner confirms raises and edits.")] = False,
     pg: Annotated[
         int | None, Option(metavar="PORT", help="Speak PostgreSQL's protocol here, too.", min=0, max=65535)
     ] = None,
     mcp: Annotated[bool, Option("--mcp", help="Also let language models ask, at /mcp.")] = False,
-    host_name: Annotated[list[str] | None, Option(metavar="NAME", help="A name of this host; repeat.")] = None,
-    metrics_port: Annotated[int | None, Option(metavar="PORT", help="Show metrics here, to owners' tokens.")] = None,
+    host_name: Annotated[
+        list[str] | None, Option(metavar="NAME", help="A name under which the service is addressed; repeat.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, Option(metavar="PORT", help="Show metrics at 127.0.0.1:PORT/metrics, to owners' tokens.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Serve a policy's data sets over HTTP: an API for programs (/api/v1) and pages for people. The first start prints

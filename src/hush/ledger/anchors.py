@@ -58,10 +58,12 @@ import json
 import os
 import shlex
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,6 +142,8 @@ class Anchor(ABC):
 
 
 _BLOCK = 4096
+_QUICK = 3e-4
+"""Seconds: forced writes below this are not worth a thread."""
 
 
 class FileAnchor(Anchor):
@@ -151,6 +155,7 @@ class FileAnchor(Anchor):
         self.exclusive = exclusive
         self._seen: tuple[bytes, int, Mark] | None = None
         self._worker: tuple[int, ThreadPoolExecutor] | None = None
+        self._slowness = 0.0
         self._forced: bytes | None = None
         """The content of the file when this process last forced it to the disk."""
 
@@ -183,12 +188,20 @@ class FileAnchor(Anchor):
     def begin(self, mark: Mark) -> Callable[[], None]:
         """Write the slot, and force it to the disk while the caller does something else."""
         descriptor = self._put(mark)
+        here = partial(self._force, descriptor)
+        if self._slowness < _QUICK:  # handing it to a thread would take longer
+            return here
         if self._worker is None or self._worker[0] != os.getpid():  # threads do not survive a fork
             self._worker = (os.getpid(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="hush-anchor"))
-        return self._worker[1].submit(self._force, descriptor).result
+        try:
+            return self._worker[1].submit(here).result
+        except RuntimeError:  # no thread can start, as after the main thread has ended, but others may still ask
+            self._worker = None
+            return here
 
     def _force(self, descriptor: int) -> None:
-        """Force a written mark to the disk."""
+        """Force a written mark to the disk, and remember how long that took."""
+        begin = time.monotonic()
         try:
             sync_file(descriptor)
         except OSError as error:
@@ -196,6 +209,7 @@ class FileAnchor(Anchor):
         finally:
             os.close(descriptor)
         self._forced = self._seen[0] if self._seen is not None else None
+        self._slowness += (time.monotonic() - begin - self._slowness) / 4
 
     def _put(self, mark: Mark) -> int:
         """Write a mark into the page cache; return the open file."""

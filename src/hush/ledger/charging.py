@@ -1,8 +1,16 @@
 """Charging: decide on each question under the ledger's lock, before any data is read.
 
-`reserve` answers with a value, a `Decision`: a `Charge`, to every budget above the question or to none, a `Replay`, a
-`Share`, or `Parked`. What the budgets do not hold is refused by an error. The outcome of a charge, an answer or a
-failure, is an entry of its own, recorded once. A charge without an answer stays charged.
+`reserve` answers with a value, a `Decision`:
+
+========= =============================================================================================================
+`Charge`  a new charge is on the disk, to every budget above the question: all of them, or none. With it, and only with
+          it, data may be read. Its outcome, an answer or a failure, is an entry of its own, recorded once
+`Replay`  the analyst has paid for this answer before: free
+`Share`   the answer that another analyst's charge has paid for, charged to this analyst's own account alone
+`Parked`  the owner decides first; nothing was charged
+========= =============================================================================================================
+
+What the budgets do not hold is refused by an error. A charge without an answer stays charged.
 
 **Replays.** An answer that is shown twice tells no more than shown once. Under the same *request id* the same question
 brings its answer again; another question is refused. The same *question* under another id brings its paid answer, byte
@@ -124,12 +132,14 @@ class Share(NamedTuple):
     """The receipt of this analyst's own charge."""
     answer: bytes
     when: str
+    """When the answer was computed and paid for."""
 
 
 Decision = Charge | Replay | Share | Parked
 
 
-class Repeat(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
     """The fingerprint of a question, and whether an earlier answer to it may be used."""
 
     question: str
@@ -138,6 +148,11 @@ class Repeat(NamedTuple):
     """Whether to charge and compute again even if the question was answered before."""
     shared: bool = False
     """Whether the owner lets analysts have each other's answers."""
+
+    def __post_init__(self) -> None:
+        label(self.question, "question")
+        if not isinstance(self.fresh, bool) or not isinstance(self.shared, bool):
+            raise InvalidValueError("fresh", got=(self.fresh, self.shared), allowed="True or False")
 
 
 class ChargeRequest:
@@ -263,7 +278,10 @@ def _decide(chain: Chain, limits: ChargeLimits, asked: ChargeRequest) -> Decisio
             # The ledger's clock never goes back. 2⁶² is above every entry's number.
             last = store.previous(2**62, asked.data), store.charge_before(2**62, *asked.key)
             body["clock"] = max([body["when"], *(_clock(entry) for entry in last if entry is not None)])
-            _check_allowance(store, allowance, asked.key, fitting, clock=body["clock"])
+            account = fitting.accounts.get(asked.key) or fitting.accounts[asked.data, ""]  # theirs, if they have one
+            assert account is not None  # noqa: S101 - it was just charged
+            # The last price is the one to that account.
+            _check_allowance(store, allowance, asked.key, account, fitting.content["price"][-1], clock=body["clock"])
         body |= fitting.content
         names: dict[str, Any] = {"data": asked.data, "analyst": asked.analyst, "request": asked.request}
         kind = "reserve" if paid is None else "shared"
@@ -436,13 +454,13 @@ def fit(
         cost = paid if room.currency == account.currency else price(room, events)
         if not room.fits(cost):
             return TooMuch(key=key, account=room, charge=cost)
-        after[key], then = account.spend(paid), room.spend(cost)
-        share = then.share_used - room.share_used
-        if not analyst:  # a release of a stream takes nothing of what is left: its price was set aside
-            then = under(state.committed(key) or account, lowered.get(key))
+        after[key], spent = account.spend(paid), room.spend(cost)
+        share = spent.share_used - room.share_used
+        # A release of a stream takes nothing of what is left: its price was set aside.
+        left = spent if analyst else under(state.committed(key) or account, lowered.get(key))
         weight = 0 if key[1] else int(share * _WEIGHT)  # that of the data set, which is the last one here
         content["price"].insert(0, charge_to_json(paid))
-        content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - then.share_spent).to_json())
+        content["shares"].insert(0, Taken(room.epsilon, room.delta, share, 1 - left.share_spent).to_json())
         content["accounts"].insert(0, account_state(key, after[key]))
     return Charged(accounts=after, content=content, weight=weight)
 
@@ -496,11 +514,10 @@ def _clock(entry: Entry) -> str:
     return max(str(content.get("clock", "")), str(content.get("when", "")))
 
 
-def _check_allowance(store: Store, allowance: Allowance, key: Key, fitting: Charged, *, clock: str) -> None:
+def _check_allowance(
+    store: Store, allowance: Allowance, key: Key, account: Filter, due: dict[str, str], *, clock: str
+) -> None:
     """Refuse a charge that, with the others of the present window, is more than the allowance (inside a lock)."""
-    # The last one is the analyst's own account, or the data set's if they have none.
-    (*_, account), (*_, due) = fitting.accounts.values(), fitting.content["price"]
-    assert account is not None  # noqa: S101 - it was just charged
     fresh = replace(account, spent_loss=Fraction(0), spent_delta=Fraction(0), spent_epsilon=Fraction(0))
     window = under(fresh, (Fraction(allowance.epsilon), account.delta))
     entry = store.charge_before(2**62, *key)

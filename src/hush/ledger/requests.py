@@ -172,7 +172,8 @@ def approval(
             return number
         if request.state == "waiting":
             return Parked(number, f"The question waits for the owner (request {number}).")
-        return Parked(number, f"{request.by} has declined request {number}{': ' * bool(request.why)}{request.why}.")
+        why = f": {request.why}" if request.why else ""
+        return Parked(number, f"{request.by} has declined request {number}{why}.")
     # No request yet, or only used ones: an approval is good for one charge.
     number = _park(chain, key, {**wish, "epsilon": price})
     needed = f"Questions above ε={figure(limit)} need the owner's approval."

@@ -168,9 +168,7 @@ def known_words(column: str, answer: str, words: Mapping[str, Any], *, untyped: 
     elif domain:
         extent, _, step = domain.partition(" step ")
         lower, dots, upper = map(str.strip, extent.partition(".."))
-        if not dots:
-            raise InvalidValueError(column, got=answer, allowed="a range, such as 0..100")
-        completed |= {"lower": lower, "upper": upper} | ({"step": step.strip()} if step else {})
+        completed |= {"lower": lower} | ({"upper": upper} if dots else {}) | ({"step": step.strip()} if step else {})
     return checked_words(column, completed)
 
 

@@ -361,7 +361,8 @@ def _table(name: str, section: Section, unit: str | None, private: Mapping[str, 
         raise section.error(None, problem, "Add columns.NAME = { type = … }.")
     if path is not None:
         # The unit is refused under either name, that of this table and that of the data set.
-        hidden = {unit.casefold() if unit else "", "" if path.hops else path.column.casefold()}
+        hidden = {unit.casefold()} if unit else set()
+        hidden |= set() if path.hops else {path.column.casefold()}
         for column in columns:
             if column.casefold() in hidden:
                 problem = f"'{column}' is the protected unit and cannot be a column."

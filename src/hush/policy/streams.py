@@ -75,11 +75,12 @@ def declared(
         raise InvalidValueError("data", got=data_name, allowed=allowed, hint=hint)
     if late not in ("make", "skip"):
         raise InvalidValueError("late", got=late, allowed='"make" or "skip"')
-    if not isinstance(readers, str) and not (isinstance(readers, list) and readers):
+    listed = isinstance(readers, list) and readers and all(isinstance(reader, str) for reader in readers)
+    if not isinstance(readers, str) and not listed:
         raise InvalidValueError("readers", got=readers, allowed="a list of names, analysts or public")
     if (stranger := unknown_reader(readers, data_name, analysts)) is not None:
-        hint = did_you_mean(str(stranger), analysts)
-        raise InvalidValueError("readers", got=stranger, allowed=f"analysts of {data_name}, or public", hint=hint)
+        hint = f"'{stranger}' is no analyst of {data_name}. {did_you_mean(stranger, analysts)}".rstrip()
+        raise InvalidValueError("readers", got=readers, allowed=f"analysts of {data_name}, or public", hint=hint)
     return StreamDeclaration(
         name=name,
         data=data_name,

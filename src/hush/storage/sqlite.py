@@ -23,7 +23,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,8 +32,20 @@ from hush.storage import Kind, Options, Storage, sync_directory
 
 _PAUSE = 0.01
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_DAMAGED = {None, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
-"""What says that the tables are not what they should be; None is what damage can do to the driver itself."""
+_FAILED = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_NOLFS,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_TOOBIG,
+}
+"""What says nothing of the tables; every other failure may be damage, also one of the driver itself."""
 
 
 class SQLiteStorage(Storage):
@@ -114,22 +126,28 @@ class SQLiteStorage(Storage):
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError, OverflowError, MemoryError, OSError) as error:
-            kind: Kind = "unavailable"
+            kind: Kind = "damaged"
             code = _code(error)
             if code in _BUSY:
                 kind = "busy"
             elif code == sqlite3.SQLITE_CONSTRAINT:
                 kind = "conflict"
-            elif code in _DAMAGED and not isinstance(error, OSError):
-                kind = "damaged"
+            elif code in _FAILED or isinstance(error, OSError):
+                kind = "unavailable"
             raise self.options.failure(kind, self.place, error) from error
 
     def _run(self, statement: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
         return self._connection.execute(statement, values)
 
-    def _open_cursor(self, statement: str, values: tuple[Any, ...]) -> closing[sqlite3.Cursor]:
+    @contextmanager
+    def _open_cursor(self, statement: str, values: tuple[Any, ...]) -> Iterator[sqlite3.Cursor]:
         with self._translated():
-            return closing(self._run(statement, values))
+            cursor = self._run(statement, values)
+        try:
+            yield cursor
+        finally:  # also when the reader stops early, or the storage was closed before
+            with suppress(sqlite3.Error):
+                cursor.close()
 
     def begin(self) -> None:
         self.change("BEGIN IMMEDIATE")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -18,10 +19,11 @@ from hush.core import BudgetExceededError, HushError, InvalidValueError
 from hush.ledger import Actor, Budget, Ledger, LedgerDamagedError, LedgerError, Role
 from hush.ledger import anchors as anchor_file
 from hush.ledger.anchors import CommandAnchor, FileAnchor, Mark, open_anchor
+from hush.ledger.charging import Repeat
 from hush.ledger.entries import Entry, Head, canonical, digest, follow
 from hush.ledger.history import counts
 from hush.ledger.store import open_store
-from hush.storage import alive, this_process, without_password
+from hush.storage import Options, alive, open_storage, this_process, without_password
 
 OWNER = Actor.owner("owner")
 
@@ -206,3 +208,64 @@ def test_prices_do_not_depend_on_what_was_spent(tmp_path):
         assert len(prices) == 1
         assert len(ledger.history(OWNER, limit=2)) == 2
         assert ledger.history(OWNER, data="other") == []
+
+
+LATE = """
+import sys, threading, time
+from hush.accounting import LaplaceEvent
+from hush.ledger import Actor, Ledger, anchors
+anchors._QUICK = float(sys.argv[2])
+owner = Actor.owner("owner")
+book = Ledger.open(sys.argv[1], create=owner)
+book.create_data("d", {"epsilon": 9}, actor=owner)
+book.add_analyst("a", data="d", actor=owner)
+def ask():
+    threading.main_thread().join()
+    time.sleep(0.3)
+    for name in "xyz":
+        charge = book.reserve(name, analyst="a", data="d", question=name, events=[LaplaceEvent(scale=1)])
+        book.answered(charge, b"")
+        print(charge.number)
+threading.Thread(target=ask).start()
+"""
+
+
+@pytest.mark.parametrize("quick", ["-1", "9"])
+def test_charges_are_granted_after_the_main_thread_has_ended(tmp_path, quick):
+    command = [sys.executable, "-c", LATE, str(tmp_path / "hush.ledger"), quick]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert len(done.stdout.split()) == 3, done.stderr
+
+
+def test_a_quick_disk_needs_no_thread(tmp_path):
+    anchor = FileAnchor(tmp_path / "a.anchor")
+    anchor.begin(mark(1))()
+    assert anchor._worker is None
+    assert anchor.read() == mark(1)
+
+
+@pytest.mark.parametrize("words", [{"question": None}, {"question": ""}, {"question": "x", "fresh": 1}])
+def test_a_fingerprint_is_a_text(words):
+    with pytest.raises(InvalidValueError):
+        Repeat(**words)
+
+
+def test_what_sqlite_says_is_damage_unless_it_is_known_not_to_be(tmp_path):
+    kinds = []
+    options = Options(lock="l", failure=lambda kind, _place, error: kinds.append(kind) or LedgerError(str(error)))
+    storage = open_storage(tmp_path / "s.db", options)
+    for code in (sqlite3.SQLITE_SCHEMA, sqlite3.SQLITE_INTERNAL, sqlite3.SQLITE_ABORT, sqlite3.SQLITE_FULL):
+        error = sqlite3.OperationalError("x")
+        error.sqlite_errorcode = code
+        with pytest.raises(LedgerError), storage._translated():
+            raise error
+    assert kinds == ["damaged"] * 3 + ["unavailable"]
+    storage.close()
+
+
+def test_a_half_read_stream_may_outlive_its_storage(tmp_path):
+    storage = open_storage(tmp_path / "s.db", Options(lock="l"))
+    rows = storage.stream("SELECT 1 UNION ALL SELECT 2")
+    next(rows)
+    storage.close()
+    rows.close()

@@ -338,3 +338,11 @@ def test_a_format_belongs_to_a_column_and_its_answers() -> None:
     assert day.format == "%d/%m/%Y"
     assert DateFormat.parse(" %d/%m/%Y ").text == day.format, "spaces around a date do not count"
     assert fingerprint(day) != fingerprint(replace(day, format="%m/%d/%Y"))
+
+
+def test_a_column_without_a_name_is_not_the_unit():
+    mistakes = []
+    drugs = '[data.clinic.tables.drugs]\nsource = "d.csv"\nunit = "visits via id"\ncolumns."" = { type = "text" }\n'
+    Policy.parse(DESIGN + drugs, mistakes=mistakes)
+    assert mistakes
+    assert not [mistake for mistake in mistakes if "protected unit" in str(mistake)]
