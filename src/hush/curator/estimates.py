@@ -101,22 +101,25 @@ class GroupColumns:
     _truths: dict[int, Array] | None = None
     _finer: tuple[GroupColumns, npt.NDArray[np.int64]] | None = None
     """Where groups are added up: the finer ones, and which group each belongs to."""
+    key_columns: list[Sequence[Any]] = field(init=False)
+    """The values of each key, as they are shown."""
     keys: list[Array] = field(init=False)
     aggregates: list[Array] = field(init=False)
 
     def __post_init__(self) -> None:
         question, rows = self.plan.question, self.released.keys
-        columns = zip(*rows, strict=True) if rows else [()] * len(question.keys)
-        self.keys = [key_array(column, of.type.kind) for column, (_, of) in zip(columns, question.keys, strict=True)]
-        pairs = zip(self.answers, question.aggregates, strict=True)
-        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in pairs]
+        self.key_columns = [*zip(*rows, strict=True)] if rows else [()] * len(question.keys)
+        pairs = zip(self.key_columns, question.keys, strict=True)
+        self.keys = [key_array(column, of.type.kind) for column, (_, of) in pairs]
+        answered = zip(self.answers, question.aggregates, strict=True)
+        self.aggregates = [as_array(values, aggregate.type.kind) for values, aggregate in answered]
 
     def values(self, expression: Expression) -> Sequence[Any]:
         """Return the values of an output."""
         expression = self.evaluated.get(expression, expression)
         if isinstance(expression, Released):
             if expression.source == "key":
-                return [key[expression.index] for key in self.released.keys]
+                return self.key_columns[expression.index]
             return self.answers[expression.index]
         values: list[Any] = self.evaluated_at(expression).tolist()
         return values

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, fields
 from enum import Enum
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature, cleandoc, signature
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar, get_args
@@ -162,6 +162,7 @@ def terms_of(request: type[Terms] | Terms) -> dict[str, Term]:
     return {field.name: term_of(field) for field in fields(request)}
 
 
+@cache
 def term_of(field: "Field[Any]") -> Term:
     """Return the `Term` in the annotation of a request's field."""
     term: Term = get_args(field.type)[1]

@@ -152,6 +152,8 @@ def fingerprint(*trees: object) -> str:
 
 def _written(value: Any) -> str:
     kind: Any = type(value)
+    if kind is str:  # first, for lists of values are long
+        return f"str{len(value)}:{value}"
     if isinstance(value, Enum):
         return f"{kind.__name__}.{value.name}"
     if isinstance(value, _PLAIN):
