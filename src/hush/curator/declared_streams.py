@@ -226,7 +226,7 @@ class Publisher:
         return epsilon, laplace
 
     def _at_largest(self, declaration: StreamDeclaration, accounts: Accounts) -> tuple[Fraction, dict[str, float]]:
-        """Return the largest ε of one release within the price of all, or the ρ of one; and the half-widths at it."""
+        """Return the largest ε or ρ of one release that the price of all releases allows, and the half-widths then."""
         ((_, terms),), releases = accounts.owned, declaration.schedule.slots
         limit = Fraction(declaration.total_epsilon or declaration.rho or 0)
         room = under(terms, (limit, terms.delta))

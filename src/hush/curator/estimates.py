@@ -410,7 +410,10 @@ def with_intervals(columns: tuple[AnswerColumn, ...], ends: Sequence[tuple[str, 
 
 
 def half_widths(rows: GroupColumns, candidates: int) -> dict[Expression, list[float | None]]:
-    """Return the half-widths of every noisy output in the shown rows; ``candidates`` rows passed HAVING."""
+    """Return the half-widths of every noisy output in the shown rows.
+
+    ``candidates`` is the number of rows that passed HAVING, before ORDER BY and LIMIT chose among them.
+    """
     plan = rows.plan
     noisy = [expression for _, expression in plan.question.outputs if errs(plan, expression)]
     by_noise = [expression for expression in noisy if decided(plan, expression)]
@@ -582,24 +585,25 @@ def _exactly(estimator: Linear, released: NoisyGroups) -> list[int | float]:
     Whole numbers are exact, others the nearest floats, as a division of integers is.
     """
     factors = [factor / estimator.grid for _, factor in estimator.parts]
-    below = math.lcm(*(factor.denominator for factor in factors))
-    multipliers = [int(factor * below) for factor in factors]
+    denominator = math.lcm(*(factor.denominator for factor in factors))
+    multipliers = [int(factor * denominator) for factor in factors]
     numbers = [released.statistics[statistic] for statistic, _ in estimator.parts]
     magnitude = max(map(largest_magnitude, numbers)) * sum(map(abs, multipliers))
-    form = np.int64 if max(magnitude, below) < 2**61 else object  # Python's integers where sums would not fit
+    form = np.int64 if max(magnitude, denominator) < 2**61 else object  # Python's integers where sums would not fit
     products = [column.astype(form) * times for column, times in zip(numbers, multipliers, strict=True)]
     sums: Any = np.add.reduce(products)
-    if below > 1:  # the nearest whole numbers; halves go to the even neighbour
-        above, sums = sums, sums // below
-        twice = 2 * (above - sums * below)
-        sums = sums + ((twice > below) | ((twice == below) & (sums % 2 == 1)))
-    above, below = estimator.grid.as_integer_ratio()
-    peak = max(largest_magnitude(sums), 1) * above  # even of zeros: no array is multiplied by more than it can hold
-    if max(peak, below) < 2**53:  # floats hold both, so that a division errs once
-        quick: list[int | float] = (sums * above if below == 1 else sums * above / below).tolist()
+    if denominator > 1:  # the nearest whole numbers; halves go to the even neighbour
+        numerators = sums
+        sums = numerators // denominator
+        twice = 2 * (numerators - sums * denominator)
+        sums = sums + ((twice > denominator) | ((twice == denominator) & (sums % 2 == 1)))
+    times, parts = estimator.grid.as_integer_ratio()
+    peak = max(largest_magnitude(sums), 1) * times  # even of zeros: no array is multiplied by more than it can hold
+    if max(peak, parts) < 2**53:  # floats hold both, so that a division errs once
+        quick: list[int | float] = (sums * times if parts == 1 else sums * times / parts).tolist()
         return quick
-    exact = [value * above for value in sums.tolist()]
-    return [number // below if number % below == 0 else number / below for number in exact]
+    exact = [value * times for value in sums.tolist()]
+    return [number // parts if number % parts == 0 else number / parts for number in exact]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,7 +85,7 @@ def rehearse(path: str | Path, *, analyst: str | None = None) -> Curator:
     return _curator(path, analyst, lambda policy, _: rehearsed(policy))
 
 
-def _curator(path: str | Path, analyst: str | None, open_ledger: Callable[[Policy, Analyst], Ledger]) -> Curator:
+def _curator(path: str | Path, analyst: str | None, ledger_for: Callable[[Policy, Analyst], Ledger]) -> Curator:
     """Return a curator; refuse an unknown analyst, and a policy in which tables share rows."""
     policy = Policy.read(path)
     if analyst is None:
@@ -97,7 +97,7 @@ def _curator(path: str | Path, analyst: str | None, open_ledger: Callable[[Polic
         (analyst,) = policy.analysts
     person = policy.analyst(analyst)
     refuse_sharing(policy)
-    ledger = open_ledger(policy, person)
+    ledger = ledger_for(policy, person)
     opened = _opened(policy, person.data, ledger)
     return Curator(AnalystSession(opened, ledger, person.name, streams=streams_of(policy, person.name)))
 
@@ -198,9 +198,9 @@ def protect(
     words = {"bounds": bounds, "values": values, "types": types, "formats": formats}
     described = described_tables(private, words)
     sources = private | {name: Source.of(frame) for name, frame in (public or {}).items()}
-    for former, latter, why in twins(
-        TableRows(table, name, place, name not in private) for name, place in sources.items()
-    ):
+    rows_of_tables = [TableRows(table, name, place, name not in private) for name, place in sources.items()]
+    if (same := next(twins(rows_of_tables), None)) is not None:
+        former, latter, why = same
         raise SourceError(f"the tables {former.table!r} and {latter.table!r} have the same rows, {why}")
     relation = Neighbours.parse(neighbours)
     rows = integer(max_rows, "max_rows", minimum=1, maximum=MAX_ROWS, hint=MORE_ROWS)

@@ -228,13 +228,13 @@ class FileAnchor(Anchor):
                 # Another process may still be forcing the newest mark to the disk. It must be there before the older
                 # one is overwritten, and before this process commits anything: so that at most one mark is missing.
                 sync_file(descriptor)
-            for at in range(0, len(text), _BLOCK):
+            for start in range(0, len(text), _BLOCK):
                 # The blocks of the two slots alternate in the file: see the module's text.
-                block, place = text[at : at + _BLOCK].ljust(_BLOCK, b"\0"), 2 * at + turn % 2 * _BLOCK
-                if os.pwrite(descriptor, block, place) != _BLOCK:
+                block, offset = text[start : start + _BLOCK].ljust(_BLOCK, b"\0"), 2 * start + (turn % 2) * _BLOCK
+                if os.pwrite(descriptor, block, offset) != _BLOCK:
                     raise OSError("short write")  # noqa: TRY301 - the same way out as for any other failure
-                data.extend(bytes(max(place - len(data), 0)))
-                data[place : place + _BLOCK] = block
+                data.extend(bytes(max(offset - len(data), 0)))
+                data[offset : offset + _BLOCK] = block
         except BaseException as error:
             if descriptor >= 0:
                 os.close(descriptor)

@@ -137,7 +137,7 @@ def text_table(columns: Sequence[AnswerColumn]) -> str:
 
 
 def _cells(column: AnswerColumn, rows: range) -> list[str]:
-    """Return the cells of a column; where some are marked, the others keep the mark's place free."""
+    """Return the cells of a column as texts; if some end with a mark, the others end with spaces in its place."""
     texts = [cell(column, row) for row in rows]
     if not any(text.endswith(f" {MARK}") for text in texts) or not column.noisy:
         return texts

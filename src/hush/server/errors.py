@@ -129,16 +129,27 @@ class BadRequestError(ServiceError):
 
 MEDIA = "application/problem+json"
 _MISUSED = "This is not how this address is used."
-_CODES = {
-    402: "budget-exceeded",
-    403: "not-allowed",
-    409: "account-exists approval-needed ledger ledger-missing request-conflict request-unanswered unknown-account "
-    "source stream",
-    429: "too-many-requests",
-    503: "closed forked ledger-busy ledger-damaged ledger-rolled-back ledger-unavailable",
-    507: "ledger-full",
+_STATUS = {
+    "budget-exceeded": 402,
+    "not-allowed": 403,
+    "account-exists": 409,
+    "approval-needed": 409,
+    "ledger": 409,
+    "ledger-missing": 409,
+    "request-conflict": 409,
+    "request-unanswered": 409,
+    "source": 409,
+    "stream": 409,
+    "unknown-account": 409,
+    "too-many-requests": 429,
+    "closed": 503,
+    "forked": 503,
+    "ledger-busy": 503,
+    "ledger-damaged": 503,
+    "ledger-rolled-back": 503,
+    "ledger-unavailable": 503,
+    "ledger-full": 507,
 }
-_STATUS = {code: status for status, codes in _CODES.items() for code in codes.split()}
 """The HTTP status of an error by its code; 422 for other errors in a question or a value."""
 
 

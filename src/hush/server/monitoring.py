@@ -154,7 +154,7 @@ class Counters:
             self._values[f'hush_question_seconds_bucket{{slot="{slot:g}"}}'] += 1
 
     def write(self) -> None:
-        """Write the counters down, for all workers to be seen together."""
+        """Store this worker's counters, so that the page of metrics shows those of all workers."""
         self._written = time.monotonic()
         process = json.dumps(this_process(), sort_keys=True)
         kept = "ON CONFLICT (process, name) DO UPDATE SET value = excluded.value"

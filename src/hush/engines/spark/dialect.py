@@ -272,7 +272,7 @@ class SparkDialect(ServerDialect):
         return f"({self.quotient(total, count, wide=not narrow)} * {rows} + {less})"
 
     def float_operation(self, left: str, right: str, *, operator: str, spans: Sequence[Span | None]) -> str:  # noqa: ARG002
-        """Return arithmetic of floats, which raises for a divisor of 0 alone."""
+        """Return arithmetic of floats; only a divisor of 0 would raise an error, so it gives NULL."""
         plain = f"({left} {operator} {right})"
         return f"CASE WHEN {right} <> 0 THEN {plain} END" if operator in "/%" else plain
 
@@ -318,7 +318,7 @@ class SparkDialect(ServerDialect):
         return f"({left} <=> {right})"
 
     def once(self, label: str, query: str) -> str:
-        """Return a query that WITH names; it is computed anew where it is named again, from the same rows."""
+        """Return a part of WITH: a query under a name, computed anew wherever it is named."""
         return f"{label} AS ({query})"
 
     # texts

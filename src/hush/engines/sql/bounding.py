@@ -215,7 +215,7 @@ class StoredTable(NamedTuple):
 
     @classmethod
     def of(cls, place: str, relation: Relation, rows: FreshRows, labels: Iterable[str]) -> StoredTable:
-        """Return the table that stores the named columns of fresh rows."""
+        """Return a description of the stored table: rows of this kind, with the columns that are named."""
         # sorted, so that names of stored columns do not depend on the order of a set
         columns = {label: (f"c{index}", rows.source.columns[label]) for index, label in enumerate(sorted(labels))}
         return cls(place, relation, columns, rows.private_keys or dict.fromkeys(rows.keys, SqlType.INTEGER))

@@ -218,7 +218,7 @@ class Dialect:
         return f"{left} IS NOT DISTINCT FROM {right}"
 
     def once(self, label: str, query: str) -> str:
-        """Return a query that WITH names, and that is computed once."""
+        """Return a part of WITH: a query under a name, which is computed once."""
         return f"{label} AS MATERIALIZED ({query})"
 
     # texts

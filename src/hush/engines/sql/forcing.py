@@ -15,6 +15,7 @@ could be. None of it can fail: casts give NULL, comparisons clamp, NaN is NULL.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -113,8 +114,8 @@ def _missing(type_: Type, *, whole: bool) -> Scalar | None:
         nearest = min((value for value in type_.values if isinstance(value, Fraction)), key=lambda x: (abs(x), x))
     elif type_.step is None:
         nearest = min(max(Fraction(0), type_.lower), type_.upper)
-        # away from zero: a bound that is not whole must not be left behind
-        nearest = Fraction(-(-nearest // 1) if nearest > 0 else nearest // 1) if whole else nearest
+        if whole:  # away from zero: a bound that is not whole must not be left behind
+            nearest = Fraction(math.ceil(nearest) if nearest > 0 else math.floor(nearest))
     elif type_.kind is Kind.DECIMAL and not whole:
         # computed as stored values are, so that it is the same float as theirs, and no negative zero
         return unscaled(Double(_nearest(type_, type_.step)), type_.step) + Double(0)

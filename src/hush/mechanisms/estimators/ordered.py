@@ -135,9 +135,9 @@ def propose_median(
     if proposed < 1:
         raise InvalidValueError("eta", got=eta, allowed=f"at least one step, {step}")
     half, slip = ordinary(epsilon, "epsilon") / 2, delta
-    if (
-        choose(noise, ("laplace", "gaussian"), "noise") == "gaussian"
-    ):  # δ is the total too: 2e^ε·δ' + δ'² ≤ δ for each step's δ' = δ/(2e^ε + δ)
+    law_of_noise = choose(noise, ("laplace", "gaussian"), "noise")
+    if law_of_noise == "gaussian":
+        # δ is the total too: 2e^ε·δ' + δ'² ≤ δ for each step's δ' = δ/(2e^ε + δ)
         slip = short_down(fraction_down(certified(lambda: ball(delta) / (2 * ball(half).exp() + ball(delta)))))
     law = ProposeTestRelease(epsilon=half, delta=slip, eta=proposed * step, noise=noise, step=answers or step)
     position = rank(len(x), _HALF)

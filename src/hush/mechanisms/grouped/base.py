@@ -90,7 +90,7 @@ class DrawnByWeight(OfHistograms):
 
     @property
     def event(self) -> Event:
-        """The privacy event of a draw in every group: bounded range in each, ε over all groups together.
+        """The privacy event of the draws in all groups: each has bounded range, and ε is that of all together.
 
         A unit that comes or goes changes at most ``groups`` groups, each within ε/groups. One that replaces another
         changes a group within ε/groups if both are in it, or two groups within half of that each. Two draws of bounded

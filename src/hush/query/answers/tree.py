@@ -327,6 +327,9 @@ def null_of_null(expression: Expression) -> bool:
     """Return whether an expression is surely NULL where its columns are."""
     if not isinstance(expression, Call):
         return isinstance(expression, Column) or is_null(expression)
-    if expression.op in {Op.IS_NULL, Op.NULL_IF}:
-        return expression.op is Op.NULL_IF and null_of_null(expression.arguments[0])
-    return (all if expression.op in _SKIPPING_NULL else any)(map(null_of_null, expression.arguments))
+    if expression.op is Op.IS_NULL:
+        return False
+    if expression.op is Op.NULL_IF:
+        return null_of_null(expression.arguments[0])
+    nulls = map(null_of_null, expression.arguments)
+    return all(nulls) if expression.op in _SKIPPING_NULL else any(nulls)

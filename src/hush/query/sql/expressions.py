@@ -164,8 +164,12 @@ def rewritten_aggregate(node: exp.Expr, *, spread: bool = False) -> exp.Expr | N
     FILTER and OVER go to every aggregate in it. With ``spread``, a variance is a function of sums, too.
     """
     record = record_of(node)
-    definition = "" if record is None else record.rewrite or (_SPREAD.get(record.kind, "") if spread else "")
-    if record is None or not definition:
+    if record is None:
+        return None
+    definition = record.rewrite
+    if not definition and spread:
+        definition = _SPREAD.get(record.kind, "")
+    if not definition:
         return None
     around, inner = [], node
     while isinstance(inner, exp.Filter | exp.Window):

@@ -82,7 +82,7 @@ class Subqueries(Protocol):
     """The module that resolves subqueries inside conditions and expressions: it reads FROM, which has conditions."""
 
     def partners(self, scope: Scope, node: exp.Expr, *, negated: bool, context: Context) -> Scope:
-        """Return the rows that have a partner in EXISTS or IN (SELECT …), or have none."""
+        """Return the rows that have a partner (EXISTS, IN), or with NOT those that have none."""
 
     def value(self, rows: Any, node: exp.Expr) -> Expression:
         """Return the value of a subquery for a row, of which ``rows`` reads expressions."""

@@ -212,7 +212,7 @@ def _from_first(select: exp.Select) -> exp.Select:
 
 
 def _without_distinct(select: exp.Select, *, over_answers: bool) -> tuple[exp.Select, bool]:
-    """Return a SELECT without DISTINCT, and whether equal rows of its answers are left out.
+    """Return a SELECT without DISTINCT, and whether equal rows must be left out of its answers later.
 
     Of rows, ``SELECT DISTINCT a, b`` is ``SELECT a, b … GROUP BY a, b``: the keys that there are.
     """

@@ -143,10 +143,17 @@ async def sign_out(visit: Visit) -> Response:
 async def account_page(visit: Visit, error: HushError | None = None, **values: Any) -> Response:
     """Show one's account."""
     name = visit.name
-    defaults: dict[str, Any] = dict.fromkeys(("recovery", "secret", "good"), "") | {"factor": None}
-    defaults |= {"tokens": visit.people.tokens(name), "sessions": visit.people.sessions(name)}
-    defaults["has_factor"] = visit.people.has_factor(name)
-    return await show(visit, "account.html", 200 if error is None else 422, error=error, **{**defaults, **values})
+    shown: dict[str, Any] = {
+        "tokens": visit.people.tokens(name),
+        "sessions": visit.people.sessions(name),
+        "has_factor": visit.people.has_factor(name),
+        "factor": None,
+        "recovery": "",
+        "secret": "",
+        "good": "",
+        **values,
+    }
+    return await show(visit, "account.html", 200 if error is None else 422, error=error, **shown)
 
 
 @ROUTES.page("POST /account", SIGNED_IN, refused=account_page)
