@@ -554,7 +554,9 @@ def _duckdb_tables(path: Path, table: str | None, usual: str) -> frozenset[str] 
         if "Function" in step["extra_info"]:
             return None
         if "Table" in step["extra_info"]:
-            stored.add(_NAME.findall(step["extra_info"]["Table"])[-1].casefold())
+            # with its database and schema, quoted where it must be; older versions say the bare name
+            scanned = step["extra_info"]["Table"]
+            stored.add((_NAME.findall(scanned)[-1] if scanned.startswith("base.") else scanned).casefold())
     return frozenset(stored)
 
 
