@@ -20,6 +20,7 @@ from hush.ledger import (
     Actor,
     AllowanceError,
     ApprovalNeededError,
+    Charge,
     Decision,
     Ledger,
     LedgerError,
@@ -277,6 +278,32 @@ def test_an_approval_is_used_up_by_an_answer_that_is_shared() -> None:
     assert [request.state for request in ledger.requests(ALICE)] == ["used"]
     assert isinstance(reserve("4", "alice", fresh=True), Parked)
     assert ledger.verify().entries
+
+
+def test_an_approval_is_for_one_price_and_one_charge() -> None:
+    ledger = Ledger.in_memory()
+    ledger.create_data("d", {"epsilon": 9}, actor=OWNER)
+    ledger.add_analyst("alice", data="d", budget={"epsilon": 9}, actor=OWNER)
+    ledger.ask_first("d", "alice", epsilon="0.1")
+
+    def reserve(request: str, epsilon: Fraction | None) -> Decision:
+        scale = 2 if epsilon is None else 1 / epsilon
+        terms = {"data": "d", "question": "q", "events": LaplaceEvent(scale=scale), "epsilon": epsilon}
+        return ledger.reserve(request, analyst="alice", repeat=Repeat(question="same", fresh=True), **terms)
+
+    half, one = Fraction(1, 2), Fraction(1)
+    parked = reserve("1", half)
+    assert isinstance(parked, Parked)
+    ledger.decide(parked.number, approve=True, actor=OWNER)
+    other = reserve("2", one)
+    assert isinstance(other, Parked), "it is good for the price that was approved alone"
+    assert other.number != parked.number
+    assert isinstance(reserve("3", half), Charge)
+    again = reserve("4", half)
+    assert isinstance(again, Parked), "and for one charge"
+    assert again.number not in {parked.number, other.number}
+    assert isinstance(reserve("5", None), Parked), "a charge whose ε is not known may be above the limit"
+    assert isinstance(reserve("6", Fraction(1, 10)), Charge)
 
 
 @pytest.mark.parametrize("first", [True, False])
