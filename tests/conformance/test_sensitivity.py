@@ -515,6 +515,7 @@ def test_a_subquery_with_keys_has_many_rows_of_a_unit() -> None:
     with hush.protect(rows, unit="id", bounds={"x": (0, 5)}, max_rows=3, budget=10) as curator:
         counted = curator.explain(f"SELECT COUNT(*) AS n FROM {subquery}", epsilon=1)
         assert counted.to_json()["limits"] == {"max_rows": 3, "max_groups": 1}
+        # two units with a row each: 2, and noise of 2 or more has a probability of e^-18, below 1e-6
         assert curator.ask(f"SELECT COUNT(*) AS n FROM {subquery}", epsilon=9, max_rows=1).table["n"].to_pylist()[0] < 4
 
 
